@@ -1,0 +1,1 @@
+"""Downstairs: knows machines, not people."""
