@@ -1,0 +1,43 @@
+"""What every test stands on: options, order, and a state folder that goes away. See tests/settings.py.
+
+Cheap tests run first, so that a mistake shows before a machine boots.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+#: Later is slower; a test without one of these markers runs first.
+SLOW_MARKS = ("vm", "stack", "browser", "soak")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", default=False, help="also run the long tests marked soak")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--soak"):
+        left_out = [item for item in items if item.get_closest_marker("soak")]
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+    items.sort(key=cost)  # stable: order within a class of cost stays
+
+
+def cost(item: pytest.Item) -> int:
+    return max((n + 1 for n, mark in enumerate(SLOW_MARKS) if item.get_closest_marker(mark)), default=0)
+
+
+def pytest_unconfigure() -> None:
+    if os.environ.get("BERTH_TEST_OWNER") == str(os.getpid()):
+        shutil.rmtree(os.environ["BERTH_TEST_ROOT"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """Where guest images are kept between runs; the image builder fills it when empty."""
+    return Path(os.environ["BERTH_CACHE"])
