@@ -1,0 +1,43 @@
+"""What must be there before the processes start: front end, guest image, database, static files. Each idempotent.
+
+Called by `up`, `token` and the benches. Knows `manage.py` commands by name, nothing of what is behind them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ops import frontend, programs, say
+from ops.instance import Instance
+
+
+def everything(instance: Instance) -> None:
+    instance.make_folders()
+    (instance.data / "redis").mkdir(exist_ok=True)
+    built = frontend.ensure_built(instance)
+    guest_image(instance)
+    database(instance)
+    static_files(instance, built)
+
+
+def guest_image(instance: Instance) -> None:
+    """Minutes the first time, a hash afterwards. The builder keeps its own lock and cleans its own half-made files."""
+    with say.quick("guest image") as note:
+        programs.run([sys.executable, "-m", "sandboxes.guest.image", "--cache", str(instance.cache)],
+                     log=instance.log / "setup.log", env=instance.environment(), on_line=note)
+
+
+def database(instance: Instance) -> None:
+    with say.quick("database") as note:
+        programs.manage(instance, "migrate", "--noinput", on_line=note)
+
+
+def static_files(instance: Instance, built: str) -> None:
+    """Collected again only when the front end changed; Django's own change with the Python lock, so that is in too."""
+    stamp = instance.data / "static.stamp"
+    wanted = built + frontend.digest([frontend.ROOT / "requirements.lock"])
+    if frontend.read(stamp) == wanted:
+        return
+    with say.quick("static files") as note:
+        programs.manage(instance, "collectstatic", "--noinput", "--clear", on_line=note)
+    stamp.write_text(wanted)
