@@ -1,0 +1,54 @@
+"""A file becomes the truth only when complete: written aside, synced, renamed, and its folder synced.
+
+Called by everything downstairs that keeps state in files. Blocking; small files only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def publish(aside: Path, final: Path) -> None:
+    """Makes a complete file at `aside` known as `final`, on the same file system, durably."""
+    fd = os.open(aside, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    aside.replace(final)
+    sync_folder(final.parent)
+
+
+def write_bytes(path: Path, data: bytes, mode: int = 0o600) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        publish(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """None when there is no such file. A file that is there is complete: it was published."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
