@@ -9,12 +9,11 @@ from __future__ import annotations
 import signal
 import time
 
-from ops import pids, programs, say
+from ops import hostside, pids, programs, say
 from ops.instance import Instance, from_environment
 from ops.roster import STOP_ORDER, services
 from ops.say import SetupFailed, line
 
-DRAIN_WITHIN_S = 60
 SUPERVISOR_WITHIN_S = 180.0
 
 
@@ -82,14 +81,7 @@ def end_leftovers(instance: Instance) -> None:
 
 
 def report_left(instance: Instance) -> int:
-    left = machines_left(instance)
+    left = hostside.left(instance)
     for what in left:
         line(f"still here: {what}")
     return 1 if left else 0
-
-
-def machines_left(instance: Instance) -> list[str]:
-    """Processes whose command line names a machine's folder of this instance."""
-    from ops.hostside import machine_processes
-
-    return [f"pid {process.pid} ({name})" for name, process in machine_processes(instance)]

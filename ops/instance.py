@@ -95,7 +95,8 @@ def from_environment(host: str | None = None, port: int | None = None) -> Instan
     data = Path(os.environ.get("BERTH_DATA", "/var/lib/berth")).absolute()
     cache = Path(os.environ.get("BERTH_CACHE", data / "cache")).absolute()
     last = _last_address(data)
-    return Instance(data, cache, host or str(last.get("host", DEFAULT_HOST)), port or int(last.get("port", DEFAULT_PORT)))
+    return Instance(data, cache, host or str(last.get("host", DEFAULT_HOST)),
+                    port or int(last.get("port", DEFAULT_PORT)))
 
 
 def _last_address(data: Path) -> dict[str, str | int]:

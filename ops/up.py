@@ -129,7 +129,8 @@ def wait_healthy(instance: Instance, process: subprocess.Popen[bytes]) -> None:
             raise SetupFailed(f"it ended while starting:\n{logs.tail(instance.log, 'supervisor', 40)}")
         if time.monotonic() > deadline:
             process.send_signal(signal.SIGTERM)
-            raise SetupFailed(f"not healthy after {DETACHED_WITHIN_S:g} s:\n{logs.tail(instance.log, 'supervisor', 40)}")
+            raise SetupFailed(f"not healthy after {DETACHED_WITHIN_S:g} s:\n"
+                              f"{logs.tail(instance.log, 'supervisor', 40)}")
         time.sleep(0.2)
 
 

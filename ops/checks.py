@@ -1,0 +1,89 @@
+"""`./berth test`: every check that CI runs, each stage with its time, pytest's closing line last.
+
+With pytest arguments: pytest alone, with those. A stage that fails does not hide the others; the exit code tells.
+Layout is by hand (tables of comments, aligned maps), so `ruff check` judges the code and no formatter its shape.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ops import frontend, prepare, say
+from ops.instance import ROOT, Instance, from_environment
+from ops.say import SetupFailed, line
+
+PYTHON = sys.executable
+TYPED = ["ops", "sandboxes", "workspaces", "manage.py"]
+
+
+def test(arguments: list[str]) -> int:
+    """Checks never touch the state of an instance: their own folder, the caller's cache."""
+    scratch = Path(tempfile.mkdtemp(prefix="berth-check-"))
+    instance = replace(from_environment(), data=scratch)
+    instance.make_folders()
+    try:
+        if [a for a in arguments if a != "--soak"]:
+            return pytest(instance, arguments)
+        failed = [name for name, stage in stages(instance) if not timed(name, stage)]
+        code = pytest(instance, arguments)
+        if failed:
+            line(f"failed before pytest: {', '.join(failed)}")
+        return code or (1 if failed else 0)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def stages(instance: Instance) -> list[tuple[str, Callable[[], None]]]:
+    """Cheap ones first."""
+    return [
+        ("ruff", lambda: program(instance, PYTHON, "-m", "ruff", "check", "--no-cache", ".")),
+        ("import contracts", lambda: program(instance, str(Path(PYTHON).parent / "lint-imports"), "--no-cache")),
+        ("front end: packages", lambda: frontend.ensure_packages(instance)),
+        ("front end: types and build", lambda: build(instance)),
+        ("front end: unit tests", lambda: program(instance, "npm", "test", cwd=frontend.HOME)),
+        ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", *TYPED)),
+        ("migrations match models", lambda: program(instance, PYTHON, "manage.py", "makemigrations", "--check",
+                                                    "--dry-run")),
+        ("guest image", lambda: prepare.guest_image(instance)),
+    ]
+
+
+def build(instance: Instance) -> None:
+    """The types always; the build when a source changed."""
+    program(instance, "npm", "run", "types", cwd=frontend.HOME)
+    frontend.ensure_built(instance)
+
+
+def timed(name: str, stage: Callable[[], None]) -> bool:
+    started = time.monotonic()
+    try:
+        stage()
+    except SetupFailed as failed:
+        line(str(failed))
+        line(f"✗ {name}  {time.monotonic() - started:.1f} s")
+        return False
+    line(f"✓ {name}  {time.monotonic() - started:.1f} s")
+    return True
+
+
+def program(instance: Instance, *argv: str, cwd: Path = ROOT) -> None:
+    """Quiet when it passes, all of its output when not."""
+    done = subprocess.run(argv, cwd=cwd, env=frontend.environment(instance), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise SetupFailed(done.stdout)
+
+
+def pytest(instance: Instance, arguments: list[str]) -> int:
+    env = {**os.environ, "BERTH_CACHE": str(instance.cache)}
+    say.line("pytest")
+    return subprocess.run([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                          check=False).returncode
