@@ -1,0 +1,63 @@
+"""What the gateway was told: sockets, sizes, times. Read once at start, frozen after.
+
+Made by `__main__` (and by tests), handed to every part of the gateway. Reads the environment and, for what
+Django decides too (the preview domain, the Redis address), Django's settings; knows no request.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes in bytes, times in seconds, counts of things at once."""
+
+    json_body_bytes: int = 2 * MIB
+    header_bytes: int = 32 * 1024
+    head_timeout_s: float = 20.0
+    body_timeout_s: float = 30.0          # for a whole JSON body
+    upload_idle_s: float = 120.0          # between two pieces of a streamed one
+    requests_per_actor: int = 256
+    daphne_requests_per_actor: int = 32
+    sockets_per_actor: int = 256
+    wake_timeout_s: float = 60.0
+    longest_wake_s: float = 300.0
+    host_patience_s: float = 15.0         # how long a restarting hostd is waited for
+    recheck_s: float = 5.0                # an open socket asks again whether it may be open
+    socket_message_bytes: int = 1 * MIB
+
+
+@dataclass(frozen=True)
+class Config:
+    data_dir: Path
+    host_socket: Path
+    daphne_socket: Path
+    redis_url: str
+    preview_domain: str
+    trusted_proxies: tuple[Network, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+def from_environment() -> Config:
+    """`BERTH_DATA` places everything; `BERTH_TRUSTED_PROXIES` (comma-separated networks) names TLS fronts."""
+    data: Path = settings.BERTH_DATA
+    run = data / "run"
+    proxies = os.environ.get("BERTH_TRUSTED_PROXIES", "")
+    return Config(
+        data_dir=data,
+        host_socket=Path(os.environ.get("BERTH_HOSTD_SOCKET", str(run / "hostd.sock"))),
+        daphne_socket=Path(os.environ.get("BERTH_DAPHNE_SOCKET", str(run / "daphne.sock"))),
+        redis_url=settings.REDIS_URL,
+        preview_domain=settings.PREVIEW_DOMAIN.lower(),
+        trusted_proxies=tuple(ipaddress.ip_network(p.strip()) for p in proxies.split(",") if p.strip()),
+    )

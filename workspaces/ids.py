@@ -1,0 +1,19 @@
+"""Names for things: 20 random characters that are safe in URLs, DNS labels and file names. Pure."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+LENGTH = 20
+PATTERN = re.compile(r"\A[a-z2-7]{20}\Z")
+
+
+def new_id() -> str:
+    """100 random bits; nobody guesses one, and two never meet."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+
+
+def is_id(text: str) -> bool:
+    return PATTERN.match(text) is not None

@@ -1,0 +1,199 @@
+"""The only writers of intent. Called by the API, the gateway, consumers and commands; each command is one
+transaction: the intent, its event and, after commit, the bell for reconcile.
+
+Every function takes the actor, asks `selectors`-checked rows only, and answers with the row; `Changed.answer` says
+whether something was asked for or was already so. Raises Problem. Never talks to a host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from workspaces import events, nudges, quota, wake as bell
+from workspaces.actors import SYSTEM, Actor
+from workspaces.announce import announce
+from workspaces.api.errors import Problem
+from workspaces.facts import gather
+from workspaces.models import User, Workspace
+from workspaces.state import Answer, Command, permit
+
+TOUCH_EVERY = timedelta(seconds=10)
+#: What may be changed at any time, and what only while nothing runs.
+LIVE_FIELDS = frozenset({"name", "labels", "env", "idle", "network", "secrets"})
+REST_FIELDS = frozenset({"cpus", "memory_mib", "disk_gib", "gpu"})
+
+
+def create(actor: Actor, fields: Mapping[str, Any]) -> Workspace:
+    """A new workspace that wants to run. Raises Problem: name_taken, quota_exceeded."""
+    with transaction.atomic():
+        owner = quota.lock(actor.user_id)
+        workspace = Workspace(owner=owner, cause="created", last_activity_at=timezone.now(),
+                              last_activity_kind="create", **fields)
+        quota.check(owner, quota.place_and_power(workspace))
+        _save_named(workspace, force_insert=True)
+        events.append(workspace, "workspace.creating", actor, {"name": workspace.name})
+        _ring(workspace)
+    return workspace
+
+
+def start(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+    return _want_running(actor, workspace, Command.START, "start")
+
+
+def restart(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+    """A new body over the same disk, whatever runs now."""
+    return _want_running(actor, workspace, Command.RESTART, "restart")
+
+
+def wake(workspace: Workspace, actor: Actor, cause: str) -> Workspace:
+    """The start that a call asks for without saying so (`cause`: exec, file, terminal, …). Raises Problem
+    state_conflict (deleted, failed) or quota_exceeded."""
+    return _want_running(actor, workspace, Command.WAKE, cause)[0]
+
+
+def stop(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+    with transaction.atomic():
+        row = _locked(workspace)
+        answer = _permitted(row, Command.STOP)
+        if answer is Answer.ACCEPTED:
+            row.failed_reason, row.failed_detail = "", ""
+            _set_intent(row, "stopped", actor, f"stopped by {actor.name}")
+    return row, answer
+
+
+def standby(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+    """Keeping memory needs memory images, which no host of this version makes: refused with a reason."""
+    with transaction.atomic():
+        row = _locked(workspace)
+        return row, _permitted(row, Command.STANDBY)
+
+
+def delete(actor: Actor, workspace: Workspace, *, purge: bool = False) -> tuple[Workspace, Answer]:
+    """Into the trash, in every state; the name is free at once. `purge` ends the time of grace now."""
+    with transaction.atomic():
+        row = _locked(workspace)
+        answer = _permitted(row, Command.DELETE)
+        now = timezone.now()
+        if answer is Answer.ACCEPTED:
+            row.purge_at = now if purge else now + timedelta(seconds=settings.TRASH_S)
+            _set_intent(row, "deleted", actor, f"deleted by {actor.name}")
+        elif purge and (row.purge_at is None or row.purge_at > now):
+            answer, row.purge_at = Answer.ACCEPTED, now
+            _set_intent(row, "deleted", actor, f"deleted by {actor.name}")
+    return row, answer
+
+
+def undelete(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+    """Out of the trash, stopped. Raises Problem: name_taken, quota_exceeded, state_conflict once purging began."""
+    with transaction.atomic():
+        owner = quota.lock(workspace.owner_id)
+        row = _locked(workspace)
+        answer = _permitted(row, Command.UNDELETE)
+        if answer is Answer.ACCEPTED:
+            if row.purge_at is not None and row.purge_at <= timezone.now():
+                raise Problem("state_conflict", "It is being purged.", reason="purging")
+            quota.check(owner, quota.place())
+            row.purge_at, row.failed_reason, row.failed_detail = None, "", ""
+            _set_intent(row, "stopped", actor, f"undeleted by {actor.name}")
+    return row, answer
+
+
+def patch(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Workspace:
+    """Changes what it is, not what is wanted of it. Raises Problem: name_taken, state_conflict, quota_exceeded, invalid."""
+    with transaction.atomic():
+        owner = quota.lock(workspace.owner_id)
+        row = _locked(workspace)
+        changed = {k: v for k, v in fields.items() if getattr(row, k) != v}
+        _check_patch(row, owner, changed)
+        for key, value in changed.items():
+            setattr(row, key, value)
+        if changed:
+            _save_named(row, update_fields=sorted(changed))
+            # The values of env stay out of events: they may be secrets.
+            events.append(row, "workspace.changed", actor, {"fields": sorted(changed)})
+    return row
+
+
+def touch(workspace_id: str, kind: str) -> None:
+    """Notes activity (`exec`, `terminal`, `file`, `preview`, …), at most once in ten seconds per workspace."""
+    now = timezone.now()
+    Workspace.objects.filter(pk=workspace_id).filter(
+        Q(last_activity_at=None) | Q(last_activity_at__lt=now - TOUCH_EVERY)
+    ).update(last_activity_at=now, last_activity_kind=kind[:20])
+
+
+def note_failure(workspace: Workspace, reason: str, detail: str = "") -> None:
+    """The body died, or a plan gave up: the intent stays, the reason is named, `start` is the way out."""
+    workspace.failed_reason, workspace.failed_detail = reason[:60], detail[:500]
+    workspace.save(update_fields=["failed_reason", "failed_detail"])
+
+
+def note_power_off(workspace: Workspace) -> None:
+    """The guest switched itself off, which is a stop that came from inside."""
+    _set_intent(workspace, "stopped", SYSTEM, "powered off from inside")
+
+
+def _want_running(actor: Actor, workspace: Workspace, command: Command, word: str) -> tuple[Workspace, Answer]:
+    with transaction.atomic():
+        owner = quota.lock(workspace.owner_id)
+        row = _locked(workspace)
+        answer = _permitted(row, command)
+        if answer is Answer.ACCEPTED:
+            if not quota.counts_power(row):
+                quota.check(owner, quota.power(row))
+            row.failed_reason, row.failed_detail = "", ""
+            _set_intent(row, "running", actor, f"{word} by {actor.name}")
+    return row, answer
+
+
+def _locked(workspace: Workspace) -> Workspace:
+    """The row as it is now, ours until commit. Raises Problem not_found when it was purged meanwhile."""
+    row = Workspace.objects.select_for_update().filter(pk=workspace.pk).first()
+    if row is None:
+        raise Problem("not_found", "There is no such workspace.")
+    return row
+
+
+def _permitted(row: Workspace, command: Command) -> Answer:
+    said = permit(row.intent, row.failed_reason, command)
+    if said.answer is Answer.REFUSED:
+        raise Problem("state_conflict", f"{command.value}: {said.reason.replace('_', ' ')}.", reason=said.reason)
+    return said.answer
+
+
+def _set_intent(row: Workspace, intent: str, actor: Actor, cause: str) -> None:
+    """The one place where an intent changes: with it the generation, the event and the bell."""
+    row.intent, row.cause = intent, cause[:60]
+    row.generation += 1
+    _save_named(row, update_fields=["intent", "generation", "cause", "purge_at", "failed_reason", "failed_detail"])
+    announce(row, gather(row), actor, cause)
+    _ring(row)
+
+
+def _save_named(row: Workspace, **how: Any) -> None:
+    try:
+        with transaction.atomic():
+            row.save(**how)
+    except IntegrityError as error:
+        raise Problem("name_taken", f"You have another workspace named {row.name!r}.") from error
+
+
+def _check_patch(row: Workspace, owner: User, changed: Mapping[str, Any]) -> None:
+    if row.intent == "deleted" and changed:
+        raise Problem("state_conflict", "It is in the trash; undelete it first.", reason="deleted")
+    if REST_FIELDS & changed.keys() and row.state != "stopped":
+        raise Problem("state_conflict", "Stop it first: a running machine keeps its shape.", reason="not_stopped")
+    if changed.get("disk_gib", row.disk_gib) < row.disk_gib:
+        raise Problem("invalid", "A disk only grows.", errors={"disk_gib": ["A disk only grows."]})
+
+
+def _ring(row: Workspace) -> None:
+    bell.after_commit(row.pk)
+    nudges.workspace_changed(row.pk, row.event_seq, row.owner_id)
