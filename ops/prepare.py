@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from ops import frontend, programs, say
-from ops.instance import Instance
+from ops.instance import ROOT, Instance
 
 
 def everything(instance: Instance) -> None:
@@ -35,7 +35,7 @@ def database(instance: Instance) -> None:
 def static_files(instance: Instance, built: str) -> None:
     """Collected again only when the front end changed; Django's own change with the Python lock, so that is in too."""
     stamp = instance.data / "static.stamp"
-    wanted = built + frontend.digest([frontend.ROOT / "requirements.lock"])
+    wanted = built + frontend.digest([ROOT / "requirements.lock"])
     if frontend.read(stamp) == wanted:
         return
     with say.quick("static files") as note:
