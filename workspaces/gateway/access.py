@@ -70,7 +70,7 @@ class Access:
     def client(self, exchange: Exchange) -> tuple[str, str]:
         """(address, scheme) of the client, as far as it can be believed."""
         peer = (exchange.scope.get("client") or ("", 0))[0]
-        scheme = {"ws": "http", "wss": "https"}.get(exchange.scope["scheme"], exchange.scope["scheme"])
+        scheme = "https" if exchange.scope["scheme"] in ("https", "wss") else "http"
         return client_of(peer, exchange.header(b"x-forwarded-for"), exchange.header(b"x-forwarded-proto"), scheme,
                          self._config.trusted_proxies)
 
@@ -132,7 +132,7 @@ class _Check(CsrfViewMiddleware):
 
 def refuse_forgery(request: HttpRequest) -> None:
     """Django's own check, so that what passes here and what passes there can never differ."""
-    check = _Check(lambda _request: None)  # type: ignore[arg-type,return-value]
+    check = _Check(lambda _request: None)  # type: ignore[arg-type]
     check.process_request(request)
     reason = check.process_view(request, None, (), {})  # type: ignore[arg-type]
     if reason:

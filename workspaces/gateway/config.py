@@ -28,7 +28,7 @@ class Limits:
     body_timeout_s: float = 30.0          # for a whole JSON body
     upload_idle_s: float = 120.0          # between two pieces of a streamed one
     requests_per_actor: int = 256
-    daphne_requests_per_actor: int = 32
+    daphne_requests_per_client: int = 64  # by credential, else by address
     sockets_per_actor: int = 256
     wake_timeout_s: float = 60.0
     longest_wake_s: float = 300.0

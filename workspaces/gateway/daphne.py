@@ -21,7 +21,6 @@ from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange, Headers
 from workspaces.gateway.headers import HOP_BY_HOP, PRETENDED, named_by_connection
 
-ANSWER_BYTES = 8 * 1024 * 1024
 DROPPED_FROM_ANSWER = HOP_BY_HOP | {b"server", b"date"}
 #: The handshake's own headers: the connection to Daphne makes its own.
 OF_THE_HANDSHAKE = frozenset({b"sec-websocket-key", b"sec-websocket-version", b"sec-websocket-extensions",
@@ -62,7 +61,7 @@ class Daphne:
         """(status, headers, raw body, value) of a whole answer; value is None where it is no JSON."""
         response = await self.send(method, target, headers, body)
         try:
-            raw = await response.content.read(ANSWER_BYTES) if response.content_length else await response.read()
+            raw = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError):
             raise away() from None
         finally:

@@ -7,6 +7,7 @@ is asked for. Two promises are kept here: a body is never read beyond its limit,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
@@ -38,6 +39,8 @@ class Exchange:
         self.status = 0
         self.actor_name = "-"
         self.body_touched = False
+        #: What this exchange holds until it is over (its actor's slot).
+        self.holds = contextlib.ExitStack()
         self._body_done = False
         self._query: dict[str, str] | None = None
 

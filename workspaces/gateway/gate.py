@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import redis.asyncio as redis
 
@@ -34,16 +35,24 @@ class Gate:
     hostd: Hostd
     daphne: Daphne
     activity: Activity
-    redis: redis.Redis
+    redis: redis.Redis[Any]
     requests: Slots
     sockets: Slots
+    daphne_requests: Slots
 
     async def enter(self, exchange: Exchange, workspace_id: str, scope: str) -> tuple[Actor, Place]:
         """The one way in to a workspace: who asks, with which scope, and whether it is theirs to see."""
-        actor = await self.access.actor(exchange)
-        exchange.actor_name = f"{actor.type}:{actor.name}"
+        actor = await self.admit(exchange)
         require(actor, scope)
         return actor, await self.access.place(actor, workspace_id)
+
+    async def admit(self, exchange: Exchange) -> Actor:
+        """Who asks; an HTTP exchange holds one of their slots from here to its end."""
+        actor = await self.access.actor(exchange)
+        exchange.actor_name = f"{actor.type}:{actor.name}"
+        if exchange.scope["type"] == "http":
+            exchange.holds.enter_context(self.requests.one_of(str(actor.user_id)))
+        return actor
 
 
 def open_gate(config: Config) -> tuple[Gate, list[asyncio.Task[None]]]:
@@ -58,7 +67,8 @@ def open_gate(config: Config) -> tuple[Gate, list[asyncio.Task[None]]]:
     gate = Gate(config=config, access=access, upstairs=upstairs, nudges=nudges, hostd=Hostd(config),
                 wake=Wake(access, upstairs, nudges, limits), daphne=Daphne(config), activity=activity, redis=client,
                 requests=Slots(limits.requests_per_actor, "requests"),
-                sockets=Slots(limits.sockets_per_actor, "sockets"))
+                sockets=Slots(limits.sockets_per_actor, "sockets"),
+                daphne_requests=Slots(limits.daphne_requests_per_client, "requests"))
     loop = asyncio.get_running_loop()
     return gate, [loop.create_task(nudges.run()), loop.create_task(activity.run())]
 
@@ -71,5 +81,5 @@ async def close_gate(gate: Gate, background: list[asyncio.Task[None]]) -> None:
             await task
     await gate.hostd.close()
     await gate.daphne.close()
-    await gate.redis.aclose()
+    await gate.redis.aclose()  # type: ignore[attr-defined]
     gate.upstairs.close()

@@ -129,7 +129,7 @@ async def problem_of(response: aiohttp.ClientResponse) -> Problem:
     try:
         if response.method == "HEAD":
             return Problem(response.headers.get("Berth-Code") or _code_of_status(response.status))
-        value = json.loads(await response.content.read(ERROR_BODY_BYTES))
+        value = json.loads(await at_most(response.content, ERROR_BODY_BYTES))
         code = value.pop("code")
         for reserved in ("type", "title", "status"):
             value.pop(reserved, None)
@@ -137,7 +137,27 @@ async def problem_of(response: aiohttp.ClientResponse) -> Problem:
     except (aiohttp.ClientError, ConnectionError, ValueError, KeyError, AttributeError, TypeError):
         return unreachable(f"The host answered {response.status} without saying why.")
     finally:
-        response.close() if response.content.at_eof() is False else response.release()
+        done_with(response)
+
+
+def done_with(response: aiohttp.ClientResponse) -> None:
+    """Back to the pool when it was read to its end; a connection with something left on it is closed."""
+    if response.content.at_eof():
+        response.release()
+    else:
+        response.close()
+
+
+async def at_most(content: aiohttp.StreamReader, most_bytes: int) -> bytes:
+    """The whole of a small body; one that goes on is cut there."""
+    pieces, total = [], 0
+    while total < most_bytes:
+        piece = await content.read(most_bytes - total)
+        if not piece:
+            break
+        pieces.append(piece)
+        total += len(piece)
+    return b"".join(pieces)
 
 
 def _code_of_status(status: int) -> str:

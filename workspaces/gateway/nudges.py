@@ -24,11 +24,12 @@ Listener = Callable[[str, str], None]
 
 
 class Nudges:
-    def __init__(self, client: redis.Redis, longest_pause_s: float = 2.0) -> None:
+    def __init__(self, client: redis.Redis[Any], longest_pause_s: float = 2.0) -> None:
         self._client = client
         self._longest_pause_s = longest_pause_s
         self._listeners: list[Listener] = []
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._everyone: set[asyncio.Event] = set()
         self.connected = asyncio.Event()
 
     def listen(self, listener: Listener) -> None:
@@ -68,6 +69,8 @@ class Nudges:
     def _tell(self, kind: str, subject: str) -> None:
         for listener in self._listeners:
             listener(kind, subject)
+        for event in self._everyone if kind != "workspace" else ():
+            event.set()
         keys = list(self._waiting) if kind == EVERYTHING else [subject]
         for key in keys:
             for event in self._waiting.get(key, ()):
@@ -85,6 +88,16 @@ class Nudges:
             waiting.discard(event)
             if not waiting:
                 self._waiting.pop(subject, None)
+
+    @contextlib.contextmanager
+    def about_permission(self, subject: str) -> Iterator[asyncio.Event]:
+        """As `about`, and also set whenever anybody's credentials may have changed."""
+        with self.about(subject) as event:
+            self._everyone.add(event)
+            try:
+                yield event
+            finally:
+                self._everyone.discard(event)
 
 
 async def pause(event: asyncio.Event, longest_s: float) -> None:

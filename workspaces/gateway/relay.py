@@ -7,15 +7,18 @@ breaks off is broken off towards the client too: it is never ended as if it were
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 
+from workspaces.api.errors import Problem
+from workspaces.api.errors import body as problem_body
 from workspaces.gateway.departure import Departure
-from workspaces.gateway.exchange import SAFE, Exchange, Headers
+from workspaces.gateway.exchange import SAFE, ClientGone, Exchange, Headers
 from workspaces.gateway.headers import FROM_HOST_DROPPED, INERT
-
-PIECE_BYTES = 256 * 1024
+from workspaces.gateway.hostd import Call, Hostd, done_with
 
 
 class BrokenOff(Exception):
@@ -46,4 +49,47 @@ async def stream_out(exchange: Exchange, response: aiohttp.ClientResponse, heade
     except (aiohttp.ClientError, ConnectionError) as error:
         raise BrokenOff(type(error).__name__) from None
     finally:
-        response.release() if response.content.at_eof() else response.close()
+        done_with(response)
+
+
+async def events_from(exchange: Exchange, response: aiohttp.ClientResponse) -> None:
+    """Server-sent events. When the upstream breaks off, the client is told so in its own language."""
+    headers = [*headers_of(response, inert=False), (b"x-accel-buffering", b"no")]
+    try:
+        await stream_out(exchange, response, headers)
+    except BrokenOff:
+        said = json.dumps(problem_body("host_unreachable", "The stream broke; ask again from the last offset.",
+                                       retry_after_s=2))
+        await exchange.write(f"\n\nevent: error\ndata: {said}\n\n".encode(), more=False)
+
+
+class _Upload:
+    """The client's body on its way down. What stopped it is kept: the HTTP client below only says that it failed."""
+
+    def __init__(self, exchange: Exchange, idle_s: float, moved: Callable[[], None] | None) -> None:
+        self._exchange, self._idle_s, self._moved = exchange, idle_s, moved
+        self.stopped_by: BaseException | None = None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._exchange.pieces(self._idle_s):
+                if self._moved is not None:
+                    self._moved()
+                yield piece
+        except (ClientGone, Problem) as error:
+            self.stopped_by = error
+            raise
+
+
+async def upload(hostd: Hostd, call: Call, exchange: Exchange, idle_s: float,
+                 moved: Callable[[], None] | None = None) -> aiohttp.ClientResponse:
+    """The client's body streamed into a call; nothing of it is kept here. Half a body is never taken for a whole."""
+    if not exchange.has_body:
+        return await hostd.send(dataclasses.replace(call, body=b""))
+    body = _Upload(exchange, idle_s, moved)
+    try:
+        return await hostd.send(dataclasses.replace(call, body=body.pieces()))
+    except Problem:
+        if body.stopped_by is not None:
+            raise body.stopped_by from None
+        raise

@@ -84,7 +84,7 @@ class Upstairs:
 def _place(workspace: Workspace, actor: Actor) -> Place:
     from workspaces import selectors
     return Place(workspace.pk, workspace.state, workspace.state_reason, workspace.generation,
-                 selectors.role_of(actor, workspace))
+                 selectors.role_in(actor, workspace))
 
 
 def _with_connection(work: Callable[[], T]) -> T:

@@ -1,0 +1,161 @@
+"""`/api/v1/workspaces/{id}/execs…`: commands in a workspace, asked for here, run by hostd.
+
+Called by `routes`. A new exec wakes its workspace; reading one never does, because hostd keeps what ended.
+Bodies are judged by hostd alone; only what the gateway itself needs of one (`wake_timeout_s`) is read here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import aiohttp
+
+from workspaces.actors import Actor
+from workspaces.api.errors import Problem
+from workspaces.gateway import relay
+from workspaces.gateway.departure import Departure
+from workspaces.gateway.exchange import Exchange
+from workspaces.gateway.gate import Gate
+from workspaces.gateway.hostd import Call
+from workspaces.gateway.repeats import exec_named
+from workspaces.gateway.upstairs import Place
+
+POLL_SLACK_S = 30.0
+LONGEST_WAIT_S = 300.0
+STDIN_IDLE_S = 300.0
+CAUSE = "exec"
+
+
+def as_actor(actor: Actor, place: Place) -> dict[str, str]:
+    """Who acts, for hostd's records; it decides nothing by it."""
+    return {"Berth-Actor": json.dumps(actor.to_json()), "Berth-Role": place.role}
+
+
+def must_operate(place: Place) -> None:
+    if not place.may_operate:
+        raise Problem("forbidden", "A viewer may look, not act.", role=place.role)
+
+
+async def start(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    must_operate(place)
+    limits = gate.config.limits
+    body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
+    if "exec_id" in body:
+        raise Problem("invalid", "exec_id: unknown field", errors={"exec_id": "unknown field"})
+    wake_s = wake_timeout(body.get("wake_timeout_s", None), limits.wake_timeout_s, limits.longest_wake_s)
+    named = await exec_named(gate.redis, actor, workspace_id, exchange.header(b"idempotency-key"), body)
+    headers = {**as_actor(actor, place), "Content-Type": "application/json"}
+    sent = json.dumps({**body, "exec_id": named.exec_id}).encode()
+    call = Call("POST", f"{workspace_id}/execs", exchange.query_string, headers, sent, repeatable=True,
+                longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
+    gate.activity.happened(workspace_id, "exec")
+    async with Departure(exchange.receive):
+        response = await _known(gate, call, named.exec_id, body) if named.again else None
+        if response is None:
+            response = await gate.wake.then(actor, place, CAUSE, wake_s, lambda: gate.hostd.send(call))
+    await relay.answer_from(exchange, response)
+
+
+async def _known(gate: Gate, call: Call, exec_id: str, body: dict[str, Any]) -> aiohttp.ClientResponse | None:
+    """The exec that an earlier request with this key began, as it is now, without waking anything for it."""
+    query = dict(parse_qsl(call.query))
+    at_once = bool(body.get("background")) or body.get("tty") is not None
+    query.setdefault("wait_s", str(body.get("wait_s", 0 if at_once else 60)))
+    look = Call("GET", f"{call.path}/{exec_id}", urlencode(query), call.headers, repeatable=True,
+                longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
+    try:
+        return await gate.hostd.send(look)
+    except Problem as problem:
+        if problem.code != "not_found":
+            raise
+        return None
+
+
+async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    call = Call("GET", f"{workspace_id}/execs", exchange.query_string, as_actor(actor, place), repeatable=True)
+    status, value = await gate.hostd.json(call)
+    await exchange.json(status, with_next_url(value, exchange, gate))
+
+
+async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    call = Call("GET", f"{workspace_id}/execs/{exec_id}", exchange.query_string, as_actor(actor, place),
+                repeatable=True, longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
+    async with Departure(exchange.receive):
+        response = await gate.hostd.send(call)
+    await relay.answer_from(exchange, response)
+
+
+async def output(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    call = Call("GET", f"{workspace_id}/execs/{exec_id}/output", exchange.query_string, as_actor(actor, place),
+                repeatable=True)
+    await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
+
+
+async def stream(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    """Server-sent events. A stream that breaks ends with an `error` event, never as if it were whole."""
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    headers = as_actor(actor, place)
+    last = exchange.header(b"last-event-id")
+    if last is not None and last.isdigit():
+        headers["Last-Event-ID"] = last
+    call = Call("GET", f"{workspace_id}/execs/{exec_id}/stream", exchange.query_string, headers, repeatable=True)
+    await relay.events_from(exchange, await gate.hostd.send(call))
+
+
+async def stdin(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    must_operate(place)
+    headers = as_actor(actor, place)
+    if exchange.declared_length is not None:
+        headers["Content-Length"] = str(exchange.declared_length)
+    call = Call("POST", f"{workspace_id}/execs/{exec_id}/stdin", exchange.query_string, headers, longest_s=None)
+    gate.activity.happened(workspace_id, CAUSE)
+    response = await relay.upload(gate.hostd, call, exchange, STDIN_IDLE_S)
+    await relay.answer_from(exchange, response)
+
+
+async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str, verb: str) -> None:
+    """signal and resize: a small JSON body, passed down as it came."""
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    must_operate(place)
+    limits = gate.config.limits
+    body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
+    call = Call("POST", f"{workspace_id}/execs/{exec_id}/{verb}", "",
+                {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode())
+    await relay.answer_from(exchange, await gate.hostd.send(call))
+
+
+async def kill(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    must_operate(place)
+    call = Call("DELETE", f"{workspace_id}/execs/{exec_id}", exchange.query_string, as_actor(actor, place),
+                repeatable=True)
+    await relay.answer_from(exchange, await gate.hostd.send(call))
+
+
+def wake_timeout(value: Any, default_s: float, longest_s: float) -> float:
+    if value is None:
+        return default_s
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= longest_s:
+        raise Problem("invalid", "wake_timeout_s is out of range.",
+                      errors={"wake_timeout_s": [f"A number from 0 to {longest_s:g}."]})
+    return float(value)
+
+
+def with_next_url(value: Any, exchange: Exchange, gate: Gate) -> Any:
+    """hostd's `next` is a cursor; ours is the URL that asks with it."""
+    cursor = value.get("next")
+    if cursor is None:
+        return value
+    rest = [(k, v) for k, v in parse_qsl(exchange.query_string, keep_blank_values=True) if k != "cursor"]
+    scheme = gate.access.client(exchange)[1]
+    host = exchange.header(b"host") or "localhost"
+    return {**value, "next": f"{scheme}://{host}{exchange.path}?{urlencode([*rest, ('cursor', cursor)])}"}
+
+

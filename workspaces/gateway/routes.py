@@ -1,0 +1,93 @@
+"""Which path is whose: the gateway's own routes, what is waited for here, and everything else for Daphne.
+
+Called by `app`. Pure but for the handlers it names. Paths under the gateway's own prefixes never fall through to
+Daphne, so that one place alone decides about them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from workspaces.api.errors import Problem
+from workspaces.gateway import execs, files, waiting
+from workspaces.gateway.exchange import Exchange
+from workspaces.gateway.gate import Gate
+from workspaces.gateway.passing import to_daphne
+
+Handler = Callable[[Gate, Exchange], Awaitable[None]]
+Bound = Callable[..., Awaitable[None]]
+
+ID = r"[a-z2-7]{20}"
+PREFIX = "/api/v1/workspaces"
+OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/(?P<rest>(?:execs|files|metrics)(?:/.*)?)\Z", re.DOTALL)
+CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete))?)?\Z")
+TERMINAL = re.compile(rf"\A/ws/v1/workspaces/(?P<workspace>{ID})/terminals/(?P<exec>{ID})\Z")
+
+#: below /api/v1/workspaces/{id}/ -> method -> handler(gate, exchange, workspace_id, exec_id?)
+EXEC_ROUTES: dict[str, dict[str, Bound]] = {
+    "": {"GET": execs.one, "DELETE": execs.kill},
+    "/output": {"GET": execs.output},
+    "/stream": {"GET": execs.stream},
+    "/stdin": {"POST": execs.stdin},
+    "/signal": {"POST": partial(execs.command, verb="signal")},
+    "/resize": {"POST": partial(execs.command, verb="resize")},
+}
+ROUTES: dict[str, dict[str, Bound]] = {
+    "execs": {"POST": execs.start, "GET": execs.listing},
+    "files": {"GET": files.listing, "DELETE": files.remove},
+    "files/content": {"GET": files.content, "HEAD": files.content, "PUT": files.put_content},
+    "files/mkdir": {"POST": partial(files.change, verb="mkdir")},
+    "files/move": {"POST": partial(files.change, verb="move")},
+    "files/copy": {"POST": partial(files.change, verb="copy")},
+    "files/chmod": {"POST": partial(files.change, verb="chmod")},
+    "metrics": {"GET": files.metrics},
+}
+EXEC = re.compile(rf"\Aexecs/(?P<exec>{ID})(?P<verb>/[a-z]+)?\Z")
+WORKSPACE_ID = re.compile(rf"\A{ID}\Z")
+
+
+def find(exchange: Exchange) -> Handler:
+    """Who answers this. Never raises: a refusal is a handler, too, and it lets nobody see more than `not_found`."""
+    if exchange.path == "/healthz":
+        return health
+    own = OWN.match(exchange.path)
+    if own is not None:
+        return _own(exchange.method, own["workspace"], own["rest"])
+    change = CHANGE.match(exchange.path) if exchange.method in ("POST", "DELETE") else None
+    verb = _verb(exchange.method, change) if change is not None else None
+    if verb is not None:
+        return partial(waiting.change, verb=verb)
+    return to_daphne
+
+
+def _own(method: str, workspace_id: str, rest: str) -> Handler:
+    exec_path = EXEC.match(rest)
+    methods = EXEC_ROUTES.get(exec_path["verb"] or "") if exec_path else ROUTES.get(rest)
+    if not methods or not WORKSPACE_ID.match(workspace_id):
+        return partial(refuse, problem=("not_found", "There is nothing here."))
+    bound = methods.get(method)
+    if bound is None:
+        return partial(refuse, problem=("method_not_allowed", f"{method} is not understood here."),
+                       allow=", ".join(sorted(methods)))
+    given = {"workspace_id": workspace_id, **({"exec_id": exec_path["exec"]} if exec_path else {})}
+    return partial(bound, **given)
+
+
+def _verb(method: str, change: re.Match[str]) -> str | None:
+    workspace_id, verb = change.group(1), change.group(2)
+    if method == "DELETE":
+        return "delete" if workspace_id and not verb else None
+    return verb or (None if workspace_id else "create")
+
+
+async def refuse(gate: Gate, exchange: Exchange, problem: tuple[str, str], allow: str | None = None) -> None:
+    """Only somebody who is known learns that a path does not exist."""
+    await gate.access.actor(exchange)
+    raise Problem(*problem, **({"allow": allow} if allow else {}))
+
+
+async def health(gate: Gate, exchange: Exchange) -> None:
+    """Alive. Whether everything behind is ready, /readyz says."""
+    await exchange.json(200, {"status": "ok"})

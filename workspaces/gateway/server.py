@@ -1,0 +1,108 @@
+"""uvicorn, set up for a public port: bounded headers, a deadline for sending them, no compression of sockets.
+
+Called by `__main__`. uvicorn's parser takes headers of any size and any slowness; both are bounded here, one
+level below the app, because the app only sees requests whose headers are whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from workspaces.gateway.config import Config, Limits
+
+REFUSAL = (b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 0\r\n"
+           b"connection: close\r\n\r\n")
+TOO_LARGE = b"431 Request Header Fields Too Large"
+TOO_SLOW = b"408 Request Timeout"
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with bounds on a request's head. uvicorn makes one object of it for each connection."""
+
+    limits: Limits
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+    _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._expect_head()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count(len(name) + len(value) + 4)
+
+    def on_headers_complete(self) -> None:
+        self._head_arrived()
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._refused:
+            super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        if not self._refused:
+            super().handle_websocket_upgrade()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self.limits.header_bytes:
+            self._refuse(TOO_LARGE)
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.limits.head_timeout_s, self._refuse, TOO_SLOW)
+
+    def _head_arrived(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _refuse(self, status: bytes) -> None:
+        """Nothing of this connection is believed any more; a request under way on it ends with it."""
+        if not self._refused and not self.transport.is_closing():
+            self._refused = True
+            self._head_arrived()
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(REFUSAL % status)
+            self.transport.close()
+
+
+def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
+    """uvicorn wants a class, so the limits are written on one."""
+    return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
+
+
+def server(config: Config, app: Any, host: str, port: int) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(
+        app, host=host, port=port, loop="uvloop", http=bounded_protocol(config.limits), ws="websockets-sansio",
+        lifespan="on", interface="asgi3", log_config=None, access_log=False, server_header=False, date_header=True,
+        proxy_headers=False, ws_max_size=config.limits.socket_message_bytes, ws_per_message_deflate=False,
+        ws_ping_interval=20.0, ws_ping_timeout=30.0, timeout_keep_alive=75, timeout_graceful_shutdown=3, backlog=2048,
+    ))

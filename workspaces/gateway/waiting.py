@@ -1,0 +1,134 @@
+"""`?wait=true&timeout_s=` on changes of a workspace: Daphne makes the change, the waiting is done here.
+
+Called by `routes`. A waiting request costs a few hundred bytes here and a thread there, so it is here: the
+parameters are taken off, Daphne answers the change, and when the visible state is what was asked for (or the
+time is over, or it failed) the object is fetched anew and answered. Waiting never turns into an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from workspaces.actors import Actor
+from workspaces.api.errors import Problem
+from workspaces.gateway.daphne import headers_for
+from workspaces.gateway.departure import Departure
+from workspaces.gateway.exchange import Exchange, Headers
+from workspaces.gateway.gate import Gate
+from workspaces.gateway.nudges import pause
+from workspaces.gateway.passing import to_daphne
+
+DEFAULT_S, LONGEST_S = 30.0, 300.0
+LOOK_EVERY_S = 1.0
+RAW = frozenset({b"content-length", b"content-type"})
+
+#: verb -> what it leads to; None: whatever the workspace comes to rest in.
+REACHED: dict[str, frozenset[str] | None] = {
+    "create": frozenset({"running"}), "start": frozenset({"running"}), "restart": frozenset({"running"}),
+    "stop": frozenset({"stopped"}), "standby": frozenset({"standby", "stopped"}),
+    "delete": frozenset({"deleted"}), "undelete": None,
+}
+RESTING = frozenset({"running", "standby", "stopped", "failed", "deleted"})
+
+
+@dataclass(frozen=True)
+class Wish:
+    wait: bool
+    timeout_s: float
+    target: str     # path and query without the two parameters
+
+
+def wish_of(exchange: Exchange) -> Wish:
+    pairs = parse_qsl(exchange.query_string, keep_blank_values=True)
+    asked = dict(pairs)
+    rest = urlencode([(k, v) for k, v in pairs if k not in ("wait", "timeout_s")])
+    path = exchange.raw_target.partition("?")[0]
+    return Wish(_flag(asked.get("wait")), _seconds(asked.get("timeout_s")), f"{path}?{rest}" if rest else path)
+
+
+def _flag(value: str | None) -> bool:
+    if value in (None, "", "false", "0"):
+        return False
+    if value in ("true", "1"):
+        return True
+    raise Problem("invalid", "wait is true or false.", errors={"wait": ["true or false."]})
+
+
+def _seconds(value: str | None) -> float:
+    try:
+        seconds = float(value) if value else DEFAULT_S
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_S:
+        raise Problem("invalid", "timeout_s is out of range.",
+                      errors={"timeout_s": [f"A number from 0 to {LONGEST_S:g}."]})
+    return seconds
+
+
+async def change(gate: Gate, exchange: Exchange, verb: str) -> None:
+    """A change that may be waited for. Without `wait=true` it is Daphne's alone."""
+    wish = wish_of(exchange)
+    client = gate.access.client(exchange)
+    if not wish.wait:
+        await to_daphne(gate, exchange)
+        return
+    actor = await gate.admit(exchange)
+    limits = gate.config.limits
+    body = await exchange.body(limits.json_body_bytes, limits.body_timeout_s)
+    headers = headers_for(exchange, client)
+    async with Departure(exchange.receive):
+        status, answered, raw, value = await gate.daphne.json(exchange.method, wish.target, headers, body)
+        if 200 <= status < 300 and isinstance(value, dict) and "id" in value:
+            status, answered, raw = await _after(gate, actor, verb, wish, headers, (status, answered, raw), value)
+    await exchange.begin(status, [*[h for h in answered if h[0] != b"content-length"],
+                                  (b"content-length", b"%d" % len(raw))])
+    await exchange.write(raw, more=False)
+
+
+async def _after(gate: Gate, actor: Actor, verb: str, wish: Wish, headers: Headers,
+                 answer: tuple[int, Headers, bytes], value: dict[str, Any]) -> tuple[int, Headers, bytes]:
+    """The answer for the end of the wait: the object as it then is, under the status that says how it went."""
+    workspace_id = str(value["id"])
+    try:
+        state = await until(gate, actor, workspace_id, REACHED[verb], wish.timeout_s)
+        look = [(k, v) for k, v in headers if k not in RAW and k != b"idempotency-key"]
+        status, fresh, raw, _value = await gate.daphne.json("GET", f"/api/v1/workspaces/{workspace_id}", look)
+    except Problem:
+        return answer  # the change was made; that nothing newer can be said is no error of it
+    if status != 200:
+        return answer if verb != "delete" else (200, answer[1], answer[2])
+    kept = [h for h in answer[1] if h[0] in (b"location",)]
+    return status_of(verb, state), [*fresh, *kept], raw
+
+
+def status_of(verb: str, state: str | None) -> int:
+    """Reached 200, failed 200, not in time 202; a creation stays 201 unless it failed."""
+    if state == "failed":
+        return 200
+    if verb == "create":
+        return 201
+    return 202 if state is None else 200
+
+
+async def until(gate: Gate, actor: Actor, workspace_id: str, wanted: frozenset[str] | None, timeout_s: float
+                ) -> str | None:
+    """The state that ended the wait, or None when the time did."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            with gate.nudges.about(workspace_id) as changed:
+                gate.access.forget("workspace", workspace_id)
+                while True:
+                    try:
+                        state = (await gate.access.place(actor, workspace_id)).state
+                    except Problem as problem:
+                        if problem.status == 404:
+                            return "deleted"
+                        raise
+                    if state in (wanted or RESTING) or state == "failed":
+                        return state
+                    await pause(changed, LOOK_EVERY_S)
+    except TimeoutError:
+        return None
