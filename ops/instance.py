@@ -23,6 +23,8 @@ class Instance:
     cache: Path
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
+    #: Which driver hostd takes; "fake" runs processes instead of machines (benches, development).
+    driver: str = "auto"
 
     @property
     def run(self) -> Path:
@@ -71,6 +73,7 @@ class Instance:
             "BERTH_CACHE": str(self.cache),
             "BERTH_HOST": self.host,
             "BERTH_PORT": str(self.port),
+            "BERTH_DRIVER": self.driver,
             "DJANGO_SETTINGS_MODULE": "workspaces.config.settings",
             "PYTHONUNBUFFERED": "1",
         }
@@ -96,7 +99,7 @@ def from_environment(host: str | None = None, port: int | None = None) -> Instan
     cache = Path(os.environ.get("BERTH_CACHE", data / "cache")).absolute()
     last = _last_address(data)
     return Instance(data, cache, host or str(last.get("host", DEFAULT_HOST)),
-                    port or int(last.get("port", DEFAULT_PORT)))
+                    port or int(last.get("port", DEFAULT_PORT)), os.environ.get("BERTH_DRIVER", "auto"))
 
 
 def _last_address(data: Path) -> dict[str, str | int]:

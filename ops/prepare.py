@@ -15,7 +15,8 @@ def everything(instance: Instance) -> None:
     instance.make_folders()
     (instance.data / "redis").mkdir(exist_ok=True)
     built = frontend.ensure_built(instance)
-    guest_image(instance)
+    if instance.driver != "fake":
+        guest_image(instance)
     database(instance)
     static_files(instance, built)
 

@@ -32,7 +32,7 @@ def services(instance: Instance) -> list[Service]:
     return [
         Service("redis", _redis(instance), lambda: probes.redis_answers(instance.redis_socket)),
         Service("hostd", [PYTHON, "-m", "sandboxes.host", "--state", str(instance.host_state), "--socket",
-                          str(instance.hostd_socket), "--images", str(instance.images)],
+                          str(instance.hostd_socket), "--images", str(instance.images), "--driver", instance.driver],
                 lambda: probes.status(instance.hostd_socket, "/v1/host") == 200),
         Service("worker", _celery("worker", "--pool=threads", "--concurrency=8", "--without-gossip",
                                   "--without-mingle", "--without-heartbeat", "--loglevel=INFO"), grace_s=15),
