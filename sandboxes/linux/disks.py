@@ -1,0 +1,152 @@
+"""A machine's disk: a base image, frozen layers over it, and one writable qcow2 head. Files, not hypervisors.
+
+Called by the drivers. Calls qemu-img through `processes.py`. A head becomes known only when complete; which files
+make the chain is written in `chain.json`, published whole. Layers are never written again.
+
+    base.img (raw, shared by hard link) ◀── layer-1.qcow2 ◀── … ◀── head-N.qcow2
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sandboxes.errors import DiskFull, StepFailed
+from sandboxes.linux import atomic
+from sandboxes.linux.processes import ProcessFailed, run
+from sandboxes.linux.space import reserved
+
+GIB = 1 << 30
+#: A fresh head's own tables, and room for the guest's first writes.
+HEAD_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The files of one disk, in the machine's disk folder. `layers` from the base upward."""
+
+    base: str
+    layers: tuple[str, ...]
+    head: str
+    size_bytes: int
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Chain:
+        return Chain(data["base"], tuple(data["layers"]), data["head"], data["size_bytes"])
+
+    def next_head(self) -> str:
+        return f"head-{int(self.head.removeprefix('head-').removesuffix('.qcow2')) + 1}.qcow2"
+
+    def frozen(self, new_head: str) -> Chain:
+        return replace(self, layers=(*self.layers, self.head), head=new_head)
+
+
+def read_chain(folder: Path) -> Chain | None:
+    data = atomic.read_json(folder / "chain.json")
+    return Chain.from_json(data) if data else None
+
+
+def write_chain(folder: Path, chain: Chain) -> None:
+    atomic.write_json(folder / "chain.json", asdict(chain))
+
+
+async def create(folder: Path, base: Path, disk_gib: int) -> Chain:
+    """A first head over `base`. Already there: that. Raises DiskFull before anything is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known = read_chain(folder)
+    if known is not None:
+        return known
+    with reserved(folder, HEAD_BYTES, "a machine's disk"):
+        share(base, folder / "base.img")
+        size_bytes = max(disk_gib * GIB, base.stat().st_size)
+        chain = Chain("base.img", (), "head-1.qcow2", size_bytes)
+        await create_head(folder, chain)
+        write_chain(folder, chain)
+    return chain
+
+
+def share(source: Path, target: Path) -> None:
+    """The same immutable file under a second name: a hard link, or a copy on another file system."""
+    if target.exists():
+        return
+    with contextlib.suppress(OSError):
+        os.link(source, target)
+        return
+    aside = target.with_name(f".{target.name}.new")
+    with reserved(target.parent, source.stat().st_blocks * 512, f"a copy of {source.name}"):
+        copy_sparse(source, aside)
+        atomic.publish(aside, target)
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copies data extents only."""
+    with source.open("rb") as from_file, target.open("wb") as to_file:
+        size = os.fstat(from_file.fileno()).st_size
+        os.ftruncate(to_file.fileno(), size)
+        for start, end in data_extents(from_file.fileno(), size):
+            os.lseek(to_file.fileno(), start, os.SEEK_SET)
+            copied = start
+            while copied < end:
+                copied += os.sendfile(to_file.fileno(), from_file.fileno(), copied, min(end - copied, 1 << 30))
+
+
+def data_extents(fd: int, size: int) -> list[tuple[int, int]]:
+    extents, at = [], 0
+    while at < size:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError:
+            break
+        at = os.lseek(fd, start, os.SEEK_HOLE)
+        extents.append((start, at))
+    return extents
+
+
+async def create_head(folder: Path, chain: Chain) -> Path:
+    """Makes the chain's head file over its topmost layer, complete before it has its name."""
+    backing = chain.layers[-1] if chain.layers else chain.base
+    options = "lazy_refcounts=off,compat=1.1"
+    aside = folder / f".{chain.head}.new"
+    argv = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-o", options, "-b", backing,
+            "-F", "qcow2" if chain.layers else "raw", str(aside), str(chain.size_bytes)]
+    try:
+        await run(argv)
+        atomic.publish(aside, folder / chain.head)
+    except (ProcessFailed, OSError) as error:
+        aside.unlink(missing_ok=True)
+        if "No space left" in str(error):
+            raise DiskFull(f"no space for a disk head: {error}") from error
+        raise StepFailed(f"disk head: {error}") from error
+    return folder / chain.head
+
+
+async def repair(head: Path) -> str:
+    """After an unclean death of its writer: leaked clusters are given back. Answers what was found, "" when nothing."""
+    done = await run(["qemu-img", "check", "-q", "-r", "leaks", "-f", "qcow2", str(head)], ok=(0, 2, 3), timeout_s=600)
+    if done.code == 2:
+        raise StepFailed(f"the disk head is corrupt: {done.complaint or done.text}")
+    return done.text.strip()
+
+
+async def grow(folder: Path, chain: Chain, disk_gib: int) -> Chain:
+    """Makes a disk without a running body larger; never smaller."""
+    wanted = disk_gib * GIB
+    if wanted <= chain.size_bytes:
+        return chain
+    await run(["qemu-img", "resize", "-q", "-f", "qcow2", str(folder / chain.head), str(wanted)])
+    grown = replace(chain, size_bytes=wanted)
+    write_chain(folder, grown)
+    return grown
+
+
+def used_bytes(folder: Path) -> int:
+    """What this disk alone occupies: layers and head, not the shared base."""
+    return sum(path.stat().st_blocks * 512 for path in folder.glob("*.qcow2"))
+
+
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
