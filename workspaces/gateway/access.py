@@ -126,7 +126,7 @@ class _BareRequest(HttpRequest):
 
 
 class _Check(CsrfViewMiddleware):
-    def _reject(self, request: HttpRequest, reason: str) -> str:  # type: ignore[override]
+    def _reject(self, request: HttpRequest, reason: str) -> str:
         return reason
 
 

@@ -27,14 +27,16 @@ from workspaces.gateway.passing import preview_refusal, socket_to_daphne
 from workspaces.gateway.relay import BrokenOff
 from workspaces.gateway.socket import Socket
 from workspaces.gateway.terminals import close_code, serve
+from workspaces.gateway.upstairs import Upstairs
 
 log = logging.getLogger("berth.gateway")
 access_log = logging.getLogger("berth.gateway.access")
 
 
 class App:
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, upstairs: Upstairs | None = None) -> None:
         self._config = config
+        self._upstairs = upstairs
         self._gate: Gate | None = None
         self._background: list[asyncio.Task[None]] = []
 
@@ -53,7 +55,7 @@ class App:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._gate, self._background = open_gate(self._config)
+        self._gate, self._background = open_gate(self._config, self._upstairs or Upstairs())
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await close_gate(self._gate, self._background)

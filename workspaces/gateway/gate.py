@@ -55,9 +55,8 @@ class Gate:
         return actor
 
 
-def open_gate(config: Config) -> tuple[Gate, list[asyncio.Task[None]]]:
+def open_gate(config: Config, upstairs: Upstairs) -> tuple[Gate, list[asyncio.Task[None]]]:
     """Everything connected (lazily) and the background work begun. Needs a running event loop."""
-    upstairs = Upstairs()
     access = Access(config, upstairs)
     client = redis.Redis.from_url(config.redis_url, socket_connect_timeout=2, health_check_interval=15)
     nudges = Nudges(client)

@@ -1,0 +1,173 @@
+"""A real gateway on a free port, between stand-ins of hostd and Daphne (real aiohttp servers on Unix sockets).
+
+The stand-ins are for what a well-behaved hostd never does on demand: stall, break off, refuse, restart. What the
+whole product does is tested with the whole product (tests/stack.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from workspaces.actors import SCOPES, Actor
+from workspaces.api.errors import Problem
+from workspaces.gateway.app import App
+from workspaces.gateway.config import Config, Limits
+from workspaces.gateway.server import server
+from workspaces.gateway.upstairs import Place
+
+WID = "a" * 20
+OTHERS = "b" * 20
+EID = "e" * 20
+TOKEN = "berth_good-token-of-anna"
+AUTH = {"Authorization": f"Bearer {TOKEN}"}
+ANNA = Actor(type="token", name="anna's", user_id=1, token_id="t" * 20)
+
+
+@dataclass
+class Books:
+    """What upstairs would say, kept in memory and counted: the gateway's own `Upstairs`, replaced whole."""
+
+    tokens: dict[str, Actor] = field(default_factory=lambda: {TOKEN: ANNA})
+    sessions: dict[str, Actor] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=lambda: {WID: "running"})
+    role: str = "owner"
+    wakes: list[tuple[str, str]] = field(default_factory=list)
+    touches: list[tuple[str, str]] = field(default_factory=list)
+    reads: int = 0
+    on_wake: Callable[[str], Awaitable[None]] | None = None
+
+    async def actor_from_token(self, secret: str) -> Actor:
+        self.reads += 1
+        if secret == "berth_expired":
+            raise Problem("token_expired", "Expired.")
+        if secret not in self.tokens:
+            raise Problem("unauthenticated", "Unknown token.")
+        return self.tokens[secret]
+
+    async def actor_from_session(self, session_key: str) -> Actor:
+        self.reads += 1
+        if session_key not in self.sessions:
+            raise Problem("unauthenticated", "This session has ended.")
+        return self.sessions[session_key]
+
+    async def place(self, actor: Actor, workspace_id: str) -> Place:
+        self.reads += 1
+        await asyncio.sleep(0)
+        if actor.user_id != 1 or workspace_id not in self.states:
+            raise Problem("not_found", "No such workspace.")
+        return Place(workspace_id, self.states[workspace_id], "", 1, self.role)
+
+    async def wake(self, actor: Actor, workspace_id: str, cause: str) -> None:
+        self.wakes.append((workspace_id, cause))
+        if self.on_wake is not None:
+            await self.on_wake(workspace_id)
+
+    async def touch(self, workspace_id: str, kind: str) -> None:
+        self.touches.append((workspace_id, kind))
+
+    def close(self) -> None:
+        pass
+
+
+class Double:
+    """A server on a Unix socket whose answer a test decides; it remembers what it was asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seen: list[web.Request] = []
+        self.bodies: list[bytes] = []
+        self.handler: Callable[[web.Request], Awaitable[web.StreamResponse]] = self.echo
+        self._runner: web.AppRunner | None = None
+
+    async def echo(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.bodies.append(body)
+        return web.json_response({"method": request.method, "path": request.raw_path,
+                                  "headers": sorted([k.lower(), v] for k, v in request.headers.items()),
+                                  "body": body.decode("utf-8", "replace")})
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.seen.append(request)
+        return await self.handler(request)
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=1 << 40)
+        app.router.add_route("*", "/{anything:.*}", self._answer)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.UnixSite(self._runner, str(self.path)).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+
+@dataclass
+class Rig:
+    url: str
+    port: int
+    app: App
+    books: Books
+    hostd: Double
+    daphne: Double
+    config: Config
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def running(limits: Limits, redis_url: str = "") -> AsyncIterator[Rig]:
+    with tempfile.TemporaryDirectory(prefix="berth-gw-") as folder:
+        run = Path(folder)
+        config = Config(data_dir=run, host_socket=run / "hostd.sock", daphne_socket=run / "daphne.sock",
+                        redis_url=redis_url or f"unix://{run / 'no-redis.sock'}", preview_domain="preview.localhost",
+                        limits=limits)
+        hostd, daphne, books, port = Double(config.host_socket), Double(config.daphne_socket), Books(), free_port()
+        await hostd.start()
+        await daphne.start()
+        app = App(config, books)
+        serving = server(config, app, "127.0.0.1", port)
+        task = asyncio.create_task(serving.serve())
+        try:
+            while not serving.started:
+                assert not task.done(), "the gateway did not start"
+                await asyncio.sleep(0.01)
+            yield Rig(f"http://127.0.0.1:{port}", port, app, books, hostd, daphne, config)
+        finally:
+            serving.should_exit = True
+            serving.force_exit = True
+            await task
+            await hostd.stop()
+            await daphne.stop()
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with running(Limits(host_patience_s=3.0, recheck_s=0.3)) as made:
+        yield made
+
+
+@pytest.fixture
+def with_limits() -> Callable[..., Any]:
+    """`async with with_limits(json_body_bytes=…) as rig`: a gateway with other bounds."""
+    return lambda redis_url="", **given: running(replace(Limits(), **given), redis_url)
+
+
+def scoped(*scopes: str) -> Actor:
+    assert set(scopes) <= SCOPES
+    return replace(ANNA, scopes=frozenset(scopes))
