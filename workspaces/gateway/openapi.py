@@ -1,0 +1,195 @@
+"""What the gateway answers, as OpenAPI 3 fragments. Merged into the schema by `workspaces.api.schema`.
+
+Pure data; kept beside the routes because a route and its description change together (a test compares them).
+Every status a route can answer is listed, problems included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+ID_SCHEMA: Json = {"type": "string", "pattern": "^[a-z2-7]{20}$"}
+PROBLEMS: dict[int, str] = {
+    400: "`invalid` (with `errors` by field) or `malformed`",
+    401: "`unauthenticated` or `token_expired`",
+    403: "`scope_missing`, `forbidden`, `csrf_failed`, or `permission_denied` by the guest",
+    404: "`not_found` (not there, or not yours) or `file_not_found`",
+    408: "`request_timeout`: the body came too slowly",
+    409: "The state of the workspace, exec or file does not allow this; `code` and `reason` say which",
+    412: "`precondition_failed`",
+    413: "`too_large`",
+    416: "`range_not_satisfiable`",
+    429: "`rate_limited`: too many requests of yours at once",
+    500: "`internal`",
+    502: "`agent_lost`: the guest's agent does not answer",
+    503: "`host_unreachable`, `no_capacity`, `wake_timeout` or `unavailable`; `retry_after_s` says when",
+    507: "`guest_disk_full` or `disk_full`",
+}
+READING = (400, 401, 403, 404, 409, 429, 500, 502, 503)
+WRITING = (*READING, 408, 413, 507)
+
+
+def parameter(name: str, schema: Json, description: str, where: str = "query", required: bool = False) -> Json:
+    return {"name": name, "in": where, "required": required, "schema": schema, "description": description}
+
+
+WORKSPACE = parameter("id", ID_SCHEMA, "The workspace", "path", True)
+EXEC = parameter("eid", ID_SCHEMA, "The exec", "path", True)
+WAIT = parameter("wait_s", {"type": "number", "minimum": 0, "maximum": 300}, "Wait so long for the end")
+ENCODING = parameter("encoding", {"type": "string", "enum": ["utf-8", "base64"]},
+                     "`base64`: output as `stdout_b64` and `stderr_b64`, byte for byte")
+LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "At most so many (50)")
+CURSOR = parameter("cursor", {"type": "string"}, "Where the last answer's `next` goes on")
+OFFSET = parameter("offset", {"type": "integer", "minimum": 0}, "From this byte on")
+USER = parameter("user", {"type": "string", "maxLength": 64, "default": "user"}, "With this guest user's permissions")
+PATH = parameter("path", {"type": "string", "minLength": 1}, "Absolute; bytes that are not UTF-8 percent-encoded",
+                 required=True)
+KEY = parameter("Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255},
+                "The same key and body within 24 h is the same exec", "header")
+
+
+def problem(status: int) -> Json:
+    return {"description": PROBLEMS[status],
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+
+
+def answers(problems: tuple[int, ...], **good: Json) -> Json:
+    return {**{name.lstrip("s"): said for name, said in good.items()},
+            **{str(status): problem(status) for status in sorted(set(problems))}}
+
+
+def of(schema: str, description: str) -> Json:
+    return {"description": description,
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}}
+
+
+def raw(description: str, headers: Json | None = None, media: str = "application/octet-stream") -> Json:
+    said: Json = {"description": description, "content": {media: {"schema": {"type": "string", "format": "binary"}}}}
+    return {**said, "headers": headers} if headers else said
+
+
+def header(description: str, kind: str = "string") -> Json:
+    return {"description": description, "schema": {"type": kind}}
+
+
+def operation(name: str, tag: str, scope: str, summary: str, parameters: list[Json], responses: Json,
+              body: Json | None = None) -> Json:
+    said: Json = {"operationId": name, "tags": [tag], "summary": summary,
+                  "description": f"Needs the scope `{scope}`.", "parameters": parameters, "responses": responses,
+                  "security": [{"bearer": []}, {"session": []}]}
+    if body is not None:
+        said["requestBody"] = body
+    return said
+
+
+def json_of(schema: str) -> Json:
+    return {"required": True, "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}}
+
+
+RAW_BODY: Json = {"required": False, "content": {"application/octet-stream": {
+    "schema": {"type": "string", "format": "binary"}}}}
+NOTHING: Json = {"description": "Done"}
+
+EXECS: Json = {
+    "/api/v1/workspaces/{id}/execs": {
+        "get": operation("execs_list", "execs", "exec", "Execs of a workspace, newest first",
+                         [WORKSPACE, LIMIT, CURSOR,
+                          parameter("state", {"type": "string", "enum": ["starting", "running", "ended"]}, "Only so")],
+                         answers(READING, s200=of("ExecList", "Execs; their output is not inlined in lists"))),
+        "post": operation("execs_create", "execs", "exec", "Run a command; wakes the workspace",
+                          [WORKSPACE, WAIT, ENCODING, KEY],
+                          answers(WRITING, s200=of("Exec", "It ended within `wait_s`"),
+                                  s202=of("Exec", "It runs; read it by its id")), json_of("ExecRequest")),
+    },
+    "/api/v1/workspaces/{id}/execs/{eid}": {
+        "get": operation("execs_get", "execs", "exec", "One exec, also when the workspace sleeps",
+                         [WORKSPACE, EXEC, WAIT, ENCODING],
+                         answers(READING, s200=of("Exec", "As it is"), s202=of("Exec", "Still running"))),
+        "delete": operation("execs_kill", "execs", "exec", "Kill its whole process tree", [WORKSPACE, EXEC],
+                            answers(READING, s200=of("Exec", "As it is now"), s202=of("Exec", "Being killed"),
+                                    s204=NOTHING)),
+    },
+    "/api/v1/workspaces/{id}/execs/{eid}/output": {
+        "get": operation("execs_output", "execs", "exec", "Raw bytes of one stream",
+                         [WORKSPACE, EXEC, OFFSET,
+                          parameter("stream", {"type": "string", "enum": ["stdout", "stderr"]}, "Which (stdout)")],
+                         answers(READING, s200=raw("What is kept from the offset on", {
+                             "Berth-Next-Offset": header("Where the next read goes on", "integer"),
+                             "Berth-Offset": header("Where this answer begins", "integer")}))),
+    },
+    "/api/v1/workspaces/{id}/execs/{eid}/stream": {
+        "get": operation("execs_stream", "execs", "exec", "Server-sent events: stdout, stderr, outcome",
+                         [WORKSPACE, EXEC, OFFSET],
+                         answers(READING, s200=raw("Ends with `outcome`, or with `error` when it broke",
+                                                   media="text/event-stream"))),
+    },
+    "/api/v1/workspaces/{id}/execs/{eid}/stdin": {
+        "post": operation("execs_stdin", "execs", "exec", "Bytes for its standard input",
+                          [WORKSPACE, EXEC, parameter("eof", {"type": "boolean"}, "Close it afterwards")],
+                          answers(WRITING, s200=of("Accepted", "Taken"), s204=NOTHING), RAW_BODY),
+    },
+    "/api/v1/workspaces/{id}/execs/{eid}/signal": {
+        "post": operation("execs_signal", "execs", "exec", "Send a signal by name", [WORKSPACE, EXEC],
+                          answers(WRITING, s200=of("Accepted", "Sent"), s204=NOTHING), json_of("SignalRequest")),
+    },
+    "/api/v1/workspaces/{id}/execs/{eid}/resize": {
+        "post": operation("execs_resize", "execs", "exec", "Resize its terminal", [WORKSPACE, EXEC],
+                          answers(WRITING, s200=of("Accepted", "Resized"), s204=NOTHING), json_of("TerminalSize")),
+    },
+}
+
+FILE_HEADERS: Json = {"ETag": header("Names this content"), "Accept-Ranges": header("`bytes`"),
+                      "Content-Disposition": header("Always `attachment`")}
+FILES: Json = {
+    "/api/v1/workspaces/{id}/files": {
+        "get": operation("files_list", "files", "files:read", "Stat a path; list a folder; wakes the workspace",
+                         [WORKSPACE, PATH, USER, LIMIT, CURSOR,
+                          parameter("recursive", {"type": "boolean"}, "With everything below")],
+                         answers((*READING, 507), s200=of("File", "The path, with `entries` when it is a folder"))),
+        "delete": operation("files_remove", "files", "files:write", "Remove a path",
+                            [WORKSPACE, PATH, USER, parameter("recursive", {"type": "boolean"}, "A folder, too")],
+                            answers((*READING, 507), s204=NOTHING)),
+    },
+    "/api/v1/workspaces/{id}/files/content": {
+        "get": operation("files_read", "files", "files:read", "A file's bytes",
+                         [WORKSPACE, PATH, USER, parameter("Range", {"type": "string"}, "RFC 9110", "header")],
+                         answers((*READING, 412, 416), s200=raw("The file", FILE_HEADERS),
+                                 s206=raw("A part of it", {**FILE_HEADERS, "Content-Range": header("RFC 9110")}),
+                                 s304={"description": "Not modified"})),
+        "head": operation("files_head", "files", "files:read", "A file's size and ETag", [WORKSPACE, PATH, USER],
+                          answers((*READING, 412, 416), s200={"description": "It is there", "headers": FILE_HEADERS},
+                                  s304={"description": "Not modified"})),
+        "put": operation("files_write", "files", "files:write", "Write a file of any size, whole or not at all",
+                         [WORKSPACE, PATH, USER,
+                          parameter("mode", {"type": "string", "pattern": "^[0-7]{3,4}$"}, "Octal, of a new file"),
+                          parameter("parents", {"type": "boolean"}, "Make missing folders"),
+                          parameter("If-Match", {"type": "string"}, "Only over this content", "header"),
+                          parameter("If-None-Match", {"type": "string", "enum": ["*"]}, "Only if new", "header")],
+                         answers((*WRITING, 412), s200=of("Written", "Replaced"), s201=of("Written", "Created")),
+                         RAW_BODY),
+    },
+    **{f"/api/v1/workspaces/{{id}}/files/{verb}": {
+        "post": operation(f"files_{verb}", "files", "files:write", summary, [WORKSPACE, USER],
+                          answers(WRITING, s200=of("File", "The result"), s201=of("File", "The result")),
+                          json_of(schema))}
+       for verb, summary, schema in (("mkdir", "Make a folder", "MkdirRequest"), ("move", "Rename", "MoveRequest"),
+                                     ("copy", "Copy", "MoveRequest"), ("chmod", "Change a mode", "ChmodRequest"))},
+}
+REST: Json = {
+    "/api/v1/workspaces/{id}/metrics": {
+        "get": operation("metrics_get", "workspaces", "workspaces:read", "What it uses now; never wakes it",
+                         [WORKSPACE], answers(READING, s200=of("Metrics", "Figures of the guest"))),
+    },
+}
+HEALTH: Json = {"/healthz": {"get": {
+    "operationId": "healthz", "tags": ["service"], "summary": "Alive", "security": [],
+    "responses": {"200": {"description": "Alive", "content": {"application/json": {"schema": {
+        "type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}}}}}}}}
+
+
+def fragments() -> Json:
+    """`{"paths": …, "components": {"schemas": …}}`, ready to be merged."""
+    from workspaces.gateway.openapi_schemas import SCHEMAS
+    return {"paths": {**EXECS, **FILES, **REST, **HEALTH}, "components": {"schemas": SCHEMAS}}

@@ -1,0 +1,75 @@
+"""The JSON objects of the gateway's routes, as OpenAPI 3 schemas. Pure data, read by `openapi`.
+
+Requests are closed (unknown fields are refused), answers are open (new fields may come).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+MAYBE_TEXT: Json = {"type": "string", "nullable": True}
+MAYBE_TIME: Json = {"type": "string", "format": "date-time", "nullable": True}
+FLAG: Json = {"type": "boolean"}
+FLAG_NULL: Json = {"type": "boolean", "nullable": True}
+SIDE: Json = {"type": "integer", "minimum": 1, "maximum": 1000}
+
+
+def closed(required: list[str], **properties: Json) -> Json:
+    said: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**said, "required": required} if required else said
+
+
+def answer(required: list[str], **properties: Json) -> Json:
+    said: Json = {"type": "object", "properties": properties}
+    return {**said, "required": required} if required else said
+
+
+PATH_TEXT: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
+OUTCOME = answer(["kind"], kind={"type": "string", "enum": ["exited", "signaled", "timed_out", "killed", "refused",
+                                                            "lost"]},
+                 code={"oneOf": [{"type": "integer"}, {"type": "string"}]}, signal=TEXT, by=TEXT, reason=TEXT)
+
+SCHEMAS: dict[str, Json] = {
+    "Problem": answer(["type", "title", "status", "code", "detail"], type=TEXT, title=TEXT, status={"type": "integer"},
+                      code=TEXT, detail=TEXT, reason=TEXT, retry_after_s={"type": "number"},
+                      errors={"type": "object", "additionalProperties": True}),
+    "TerminalSize": closed(["cols", "rows"], cols=SIDE, rows=SIDE),
+    "SignalRequest": closed(["signal"], signal={"type": "string", "pattern": "^SIG[A-Z0-9+-]{1,12}$"}),
+    "Outcome": OUTCOME,
+    "ExecRequest": closed(
+        ["command"],
+        command={"oneOf": [{"type": "string", "minLength": 1},
+                           {"type": "array", "items": TEXT, "minItems": 1}]},
+        cwd=MAYBE_TEXT, env={"type": "object", "additionalProperties": TEXT, "nullable": True}, user=MAYBE_TEXT,
+        stdin=MAYBE_TEXT, stdin_open=FLAG_NULL,
+        tty={"allOf": [{"$ref": "#/components/schemas/TerminalSize"}], "nullable": True},
+        timeout_s={"type": "number", "minimum": 0.001, "maximum": 2592000, "nullable": True},
+        wait_s={"type": "number", "minimum": 0, "maximum": 300, "nullable": True},
+        wake_timeout_s={"type": "number", "minimum": 0, "maximum": 300, "nullable": True}, background=FLAG_NULL,
+        max_output_bytes={"type": "integer", "minimum": 0, "maximum": 67108864, "nullable": True}),
+    "Exec": answer(
+        ["id", "command", "user", "state", "outcome"], id=TEXT,
+        command={"oneOf": [TEXT, {"type": "array", "items": TEXT}]}, user=TEXT, cwd=MAYBE_TEXT,
+        state={"type": "string", "enum": ["pending_approval", "starting", "running", "ended"]},
+        outcome={"allOf": [{"$ref": "#/components/schemas/Outcome"}], "nullable": True}, continued_from=MAYBE_TEXT,
+        started_at=MAYBE_TIME, ended_at=MAYBE_TIME, duration_ms={"type": "number", "nullable": True},
+        stdout=MAYBE_TEXT, stderr=MAYBE_TEXT, stdout_b64=MAYBE_TEXT, stderr_b64=MAYBE_TEXT, stdout_truncated=FLAG,
+        stderr_truncated=FLAG, actor=answer([], type=TEXT, name=TEXT)),
+    "ExecList": answer(["results", "next"], results={"type": "array", "items": {"$ref": "#/components/schemas/Exec"}},
+                       next=MAYBE_TEXT),
+    "Accepted": answer([], accepted_bytes=COUNT),
+    "File": answer(
+        ["path", "type"], path=TEXT, path_encoded=TEXT, type=TEXT, size={"type": "integer"}, mode=TEXT, owner=TEXT,
+        group=TEXT, mtime=TEXT, etag=TEXT, target=MAYBE_TEXT, target_encoded=MAYBE_TEXT,
+        entries={"type": "array", "items": {"$ref": "#/components/schemas/File"}}, next=MAYBE_TEXT),
+    "Written": answer(["path", "size", "etag"], path=TEXT, path_encoded=TEXT, size=COUNT, etag=TEXT),
+    "MkdirRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, parents=FLAG, mode=TEXT),
+    "MoveRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, to=PATH_TEXT, to_encoded=PATH_TEXT,
+                          overwrite=FLAG),
+    "ChmodRequest": closed(["mode"], path=PATH_TEXT, path_encoded=PATH_TEXT, mode=TEXT),
+    "Metrics": {"type": "object", "additionalProperties": True},
+}
