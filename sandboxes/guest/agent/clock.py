@@ -1,0 +1,60 @@
+"""`resume`: the first call after every launch or resume. Time, randomness and names, before any user process runs.
+
+Called through the method table. On a host (`--fake`) the machine's clock, entropy and name are not ours: only the epoch
+is taken.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import time
+from typing import Any
+
+from sandboxes.guest.agent import params as p
+from sandboxes.guest.agent import syscalls
+from sandboxes.guest.agent.machine import Machine
+from sandboxes.guest.agent.streams import Stream
+
+RNDADDENTROPY = 0x40085203
+RNDRESEEDCRNG = 0x5207
+
+
+class Resume:
+    def __init__(self, machine: Machine, real: bool) -> None:
+        self._machine, self._real = machine, real
+
+    def __call__(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
+        epoch = p.whole(params, "epoch", self._machine.epoch)
+        refusal = self._machine.refuse_epoch(epoch)
+        if refusal is not None:
+            raise refusal
+        unix_time_ns = p.whole(params, "unix_time_ns", None)
+        entropy = p.octets(params, "entropy", None)
+        if self._real:
+            if unix_time_ns is not None:
+                time.clock_settime_ns(time.CLOCK_REALTIME, unix_time_ns)
+            if entropy:
+                add_entropy(entropy)
+        self._take_names(params)
+        self._machine.epoch = epoch
+        self._machine.keep()
+        return {}
+
+    def _take_names(self, params: p.Params) -> None:
+        hostname, machine_id = p.text(params, "hostname", None), p.text(params, "machine_id", None)
+        if self._real:
+            syscalls.name_machine(hostname, machine_id, self._machine.state == "attached")
+        self._machine.hostname = hostname or self._machine.hostname
+        self._machine.machine_id = machine_id or self._machine.machine_id
+
+
+def add_entropy(entropy: bytes) -> None:
+    """Credits the bytes to the kernel's pool and has it reseed at once, so that two clones part ways."""
+    fd = os.open("/dev/random", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, RNDADDENTROPY, struct.pack("ii", len(entropy) * 8, len(entropy)) + entropy)
+        fcntl.ioctl(fd, RNDRESEEDCRNG)
+    finally:
+        os.close(fd)

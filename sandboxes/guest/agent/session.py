@@ -1,0 +1,168 @@
+"""The agent's end of one session: frames in and out, streams by number, and fairness between them.
+
+Called by `port.py` with bytes and asked by it for bytes; calls the method table. At most SEND_AHEAD_BYTES wait to be
+written; beyond that nothing is pulled from any stream, so a stalled host costs no memory. Streams with output take
+turns, frame by frame; short answers and credit go before them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from sandboxes.guest import protocol as wire
+from sandboxes.guest.agent.refusal import Refusal
+from sandboxes.guest.agent.streams import Stream
+
+SEND_AHEAD_BYTES = 64 * 1024
+
+Method = Callable[[Stream, dict[str, Any]], "dict[str, Any] | None"]
+
+
+class Session:
+    """`methods` maps a name to a call: it returns a result, or None when it will finish the stream itself."""
+
+    def __init__(self, methods: dict[str, Method], info: Callable[[], dict[str, Any]],
+                 refuse_epoch: Callable[[int], Refusal | None]) -> None:
+        self._methods, self._info, self._refuse_epoch = methods, info, refuse_epoch
+        self._reader = wire.FrameReader()
+        self._joiner = wire.MessageJoiner()
+        self._streams: dict[int, Stream] = {}
+        self._number = 0
+        self._nonce = ""
+        self._urgent: deque[bytes] = deque()
+        self._ready: deque[Stream] = deque()
+        self._pending = bytearray()
+
+    # -- bytes from and to the port --------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        for frame in self._reader.feed(data):
+            self._take(frame)
+
+    def fill(self) -> bytearray:
+        """What is to be written next, filled up as far as may wait. The port deletes what it wrote."""
+        pending = self._pending
+        while len(pending) < SEND_AHEAD_BYTES:
+            if self._urgent:
+                pending += self._urgent.popleft()
+            elif self._ready:
+                self._pull_one(self._ready.popleft())
+            else:
+                break
+        return pending
+
+    def _pull_one(self, stream: Stream) -> None:
+        chunk = stream.next_chunk(wire.MAX_PAYLOAD_BYTES)
+        if chunk is None:
+            return
+        self._pending += wire.encode(wire.DATA, stream.id, self._number, chunk[1], chunk[0])
+        # What the call posted meanwhile (its result) belongs behind this chunk, and is: it waits in `_urgent`.
+        if not stream.over and stream not in self._ready:
+            self._ready.append(stream)
+
+    def lost(self) -> None:
+        """The host is gone: every stream is over, half a frame will never be whole."""
+        self._end_all()
+        self._reader.reset()
+        self._number, self._nonce = 0, ""
+
+    # -- what streams use ------------------------------------------------------------------------------------------
+
+    def post_message(self, kind: int, stream: int, body: dict[str, Any]) -> None:
+        self._urgent.extend(wire.encode_message(kind, stream, self._number, body))
+
+    def post_credit(self, stream: int, count: int) -> None:
+        self._urgent.append(wire.encode_credit(stream, self._number, count))
+
+    def make_ready(self, stream: Stream) -> None:
+        if stream not in self._ready:
+            self._ready.append(stream)
+
+    def end(self, stream: Stream) -> None:
+        stream.over = True
+        self._streams.pop(stream.id, None)
+        self._joiner.forget(stream.id)
+
+    # -- frames ----------------------------------------------------------------------------------------------------
+
+    def _take(self, frame: wire.Frame) -> None:
+        if frame.kind == wire.HELLO:
+            self._hello(frame)
+        elif frame.session != self._number or not self._number:
+            return
+        elif frame.kind == wire.OPEN:
+            self._open(frame)
+        elif (stream := self._streams.get(frame.stream)) is not None:
+            self._dispatch(stream, frame)
+
+    def _dispatch(self, stream: Stream, frame: wire.Frame) -> None:
+        if frame.kind == wire.DATA and stream.on_data is not None:
+            stream.on_data(frame.tag, frame.payload)
+        elif frame.kind == wire.EOF and stream.on_eof is not None:
+            stream.on_eof()
+        elif frame.kind == wire.CREDIT:
+            stream.take_credit(wire.decode_credit(frame.payload))
+        elif frame.kind == wire.CANCEL:
+            self.end(stream)
+            stream.cancel()
+
+    def _hello(self, frame: wire.Frame) -> None:
+        try:
+            body = self._joiner.add(frame)
+            if body is None:
+                return
+            nonce, epoch = str(body["nonce"]), int(body["epoch"])
+        except (ValueError, KeyError, TypeError):
+            return
+        refusal = self._refuse_epoch(epoch)
+        if refusal is not None:
+            self._urgent.extend(wire.encode_message(wire.REFUSE, 0, 0, {"nonce": nonce, **refusal.to_json()}))
+            return
+        if nonce != self._nonce:
+            self._end_all()
+            self._nonce, self._number = nonce, wire.session_number(nonce, epoch)
+        else:
+            # Said again, so our answer was not understood: perhaps the host waits for the rest of a torn frame.
+            self._urgent.append(wire.PADDING)
+        self.post_message(wire.WELCOME, 0, {"nonce": nonce, "epoch": epoch, "protocol": wire.GENERATION,
+                                            "info": self._info()})
+
+    def _end_all(self) -> None:
+        for stream in list(self._streams.values()):
+            self.end(stream)
+            stream.cancel()
+        self._urgent.clear()
+        self._ready.clear()
+        self._pending.clear()
+        self._joiner = wire.MessageJoiner()
+
+    def _open(self, frame: wire.Frame) -> None:
+        try:
+            body = self._joiner.add(frame)
+        except ValueError as error:
+            self.post_message(wire.ERROR, frame.stream, Refusal("invalid", str(error)).to_json())
+            return
+        if body is None or frame.stream in self._streams:
+            return
+        stream = Stream(self, frame.stream, str(body.get("method")))
+        self._streams[stream.id] = stream
+        self._call(stream, body.get("params") or {})
+
+    def _call(self, stream: Stream, params: dict[str, Any]) -> None:
+        method = self._methods.get(stream.method)
+        try:
+            if method is None:
+                raise Refusal("invalid", f"this agent does not know {stream.method!r}")
+            result = method(stream, params)
+            if result is not None:
+                stream.finish(result)
+        except Refusal as refusal:
+            stream.fail(refusal)
+        except Exception as error:
+            import traceback
+            traceback.print_exc(file=sys.stderr)
+            stream.fail(Refusal("internal", f"{stream.method}: {type(error).__name__}: {error}"))
+
