@@ -1,0 +1,1 @@
+"""The pages people open: shells that carry one script and a little data; the front end does the rest."""

@@ -1,0 +1,89 @@
+/**
+ * Files over REST: bytes in, bytes out, with the ETag that says which version. Called by commands; knows no editor.
+ */
+
+import type { FileEntry } from "../state/types";
+import { ask, askJson, pathOnly } from "./client";
+import { decodePath, encodePath } from "./path";
+
+const files = (workspace: string): string => `/api/v1/workspaces/${workspace}/files`;
+
+export interface Listing extends FileEntry { entries: FileEntry[]; next?: string | null }
+
+/** What the tree shows of one folder; beyond `shownEntries` it says that there is more. */
+export const shownEntries = 2000;
+
+export async function listFolder(workspace: string, path: string): Promise<{ entries: FileEntry[]; more: boolean }> {
+  const entries: FileEntry[] = [];
+  let next: string | null = `${files(workspace)}?path=${encodePath(path)}&limit=200`;
+  while (next && entries.length < shownEntries) {
+    const page: Listing = await askJson(next);
+    entries.push(...page.entries.map((entry) => ({ ...entry, path: exactPath(entry) })));
+    next = page.next ? pathOnly(page.next) : null;
+  }
+  return { entries, more: next !== null };
+}
+
+function exactPath(entry: FileEntry): string {
+  return entry.path_encoded ? decodePath(entry.path_encoded) : entry.path;
+}
+
+export interface FileBody { bytes: Uint8Array<ArrayBuffer>; etag: string }
+
+/** Raised before a byte is read when the file is larger than what an editor should hold. */
+export class TooLargeToEdit extends Error {
+  constructor(readonly size: number) { super("too large to edit"); }
+}
+
+export async function readFile(workspace: string, path: string, limit: number): Promise<FileBody> {
+  const stop = new AbortController();
+  const response = await ask(contentUrl(workspace, path), { signal: stop.signal });
+  const size = Number(response.headers.get("Content-Length") ?? "0");
+  if (size > limit) {
+    stop.abort();
+    throw new TooLargeToEdit(size);
+  }
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (bytes.length > limit) throw new TooLargeToEdit(bytes.length);
+  return { bytes, etag: response.headers.get("ETag") ?? "" };
+}
+
+export async function currentEtag(workspace: string, path: string): Promise<string> {
+  const response = await ask(contentUrl(workspace, path), { method: "HEAD" });
+  return response.headers.get("ETag") ?? "";
+}
+
+/** Writes the whole file; `ifMatch` empty means: whatever is there. Answers the new ETag. */
+export async function writeFile(workspace: string, path: string, body: Uint8Array<ArrayBuffer>,
+                                ifMatch: string): Promise<string> {
+  const headers: Record<string, string> = { "Content-Type": "application/octet-stream" };
+  if (ifMatch) headers["If-Match"] = ifMatch;
+  const response = await ask(contentUrl(workspace, path), { method: "PUT", body, headers });
+  return response.headers.get("ETag") ?? (await etagInBody(response));
+}
+
+async function etagInBody(response: Response): Promise<string> {
+  const body = (await response.json().catch(() => ({}))) as { etag?: string };
+  return body.etag ?? "";
+}
+
+/** Makes an empty file; refused with 412 or 409 where one is already there. */
+export async function createFile(workspace: string, path: string): Promise<void> {
+  await ask(contentUrl(workspace, path), { method: "PUT", body: new Uint8Array(), headers: { "If-None-Match": "*" } });
+}
+
+export async function makeFolder(workspace: string, path: string): Promise<void> {
+  await ask(`${files(workspace)}/mkdir`, { method: "POST", json: { path_encoded: encodePath(path) } });
+}
+
+export async function moveEntry(workspace: string, path: string, to: string): Promise<void> {
+  await ask(`${files(workspace)}/move`, { method: "POST", json: { path_encoded: encodePath(path), to_encoded: encodePath(to) } });
+}
+
+export async function removeEntry(workspace: string, path: string, recursive: boolean): Promise<void> {
+  await ask(`${files(workspace)}?path=${encodePath(path)}&recursive=${recursive}`, { method: "DELETE" });
+}
+
+export function contentUrl(workspace: string, path: string): string {
+  return `${files(workspace)}/content?path=${encodePath(path)}`;
+}

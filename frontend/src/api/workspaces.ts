@@ -1,0 +1,57 @@
+/** Workspaces, their events and the session over REST. Called by commands; one function a call, no state. */
+
+import type { BerthEvent, Workspace } from "../state/types";
+import { ask, askJson, idempotencyKey, pathOnly } from "./client";
+
+const root = "/api/v1";
+
+interface Page<T> { results: T[]; next: string | null }
+
+export interface NewWorkspace { name: string; cpus: number; memory_mib: number; disk_gib: number }
+
+/** Every workspace one may see, page after page. */
+export async function listWorkspaces(): Promise<Workspace[]> {
+  const all: Workspace[] = [];
+  let next: string | null = `${root}/workspaces?limit=200`;
+  while (next) {
+    const page: Page<Workspace> = await askJson(next);
+    all.push(...page.results);
+    next = page.next ? pathOnly(page.next) : null;
+  }
+  return all;
+}
+
+export function readWorkspace(id: string): Promise<Workspace> {
+  return askJson(`${root}/workspaces/${id}`);
+}
+
+export function createWorkspace(wanted: NewWorkspace): Promise<Workspace> {
+  return askJson(`${root}/workspaces`,
+    { method: "POST", json: wanted, headers: { "Idempotency-Key": idempotencyKey() } });
+}
+
+export function commandWorkspace(id: string, command: "start" | "stop" | "restart"): Promise<Workspace> {
+  return askJson(`${root}/workspaces/${id}/${command}`,
+    { method: "POST", json: {}, headers: { "Idempotency-Key": idempotencyKey() } });
+}
+
+export function deleteWorkspace(id: string): Promise<Workspace | undefined> {
+  return askJson(`${root}/workspaces/${id}`, { method: "DELETE" });
+}
+
+export async function readEvents(id: string, after: number): Promise<BerthEvent[]> {
+  const page: Page<BerthEvent> = await askJson(`${root}/workspaces/${id}/events?after=${after}&limit=200`);
+  return page.results;
+}
+
+export async function signIn(username: string, password: string): Promise<void> {
+  await ask(`${root}/session`, { method: "POST", json: { username, password }, anonymous: true });
+}
+
+export async function setUp(code: string, password: string): Promise<void> {
+  await ask(`${root}/setup`, { method: "POST", json: { code, password }, anonymous: true });
+}
+
+export async function signOut(): Promise<void> {
+  await ask(`${root}/session`, { method: "DELETE", anonymous: true });
+}

@@ -1,0 +1,120 @@
+/**
+ * One open file in CodeMirror. Called by commands/editor.ts (life, bytes) and views (where it stands on the page).
+ *
+ * It knows which document was last saved and with which ETag, so "dirty" compares texts, never clocks: what is typed
+ * while a save is under way stays dirty (field case 124).
+ */
+
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { bracketMatching, indentOnInput, indentUnit, LanguageDescription } from "@codemirror/language";
+import { languages } from "@codemirror/language-data";
+import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
+import { Compartment, EditorState, Prec, Text } from "@codemirror/state";
+import {
+  drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers,
+} from "@codemirror/view";
+import { encodeFile, type Decoded } from "./text";
+import { editorLook } from "./theme";
+
+export interface EditorHooks {
+  changed: (dirty: boolean) => void;
+  save: () => void;
+}
+
+export class EditorSession {
+  readonly view: EditorView;
+  etag: string;
+  private saved: Text;
+  private readonly language = new Compartment();
+  private wasDirty = false;
+
+  constructor(name: string, private decoded: Decoded, etag: string, nonce: string, private readonly hooks: EditorHooks) {
+    this.etag = etag;
+    this.view = new EditorView({ state: this.stateFor(name, nonce) });
+    this.saved = this.view.state.doc;
+    void this.speak(name);
+  }
+
+  showIn(parent: HTMLElement): void {
+    parent.replaceChildren(this.view.dom);
+    this.view.requestMeasure();
+  }
+
+  /** The bytes to save now, and the document they are made of. */
+  snapshot(): { doc: Text; bytes: Uint8Array<ArrayBuffer> } {
+    const doc = this.view.state.doc;
+    return { doc, bytes: encodeFile(this.textOf(doc), this.decoded.bom) };
+  }
+
+  savedAs(doc: Text, etag: string): void {
+    this.saved = doc;
+    this.etag = etag;
+    this.tell();
+  }
+
+  /** The file as somebody else left it replaces what is here. Undo brings the old text back. */
+  load(decoded: Decoded, etag: string): void {
+    this.decoded = decoded;
+    const { state } = this.view;
+    const doc = Text.of(decoded.text.split(decoded.separator));
+    const anchor = Math.min(state.selection.main.head, doc.length);
+    this.view.dispatch({ changes: { from: 0, to: state.doc.length, insert: doc }, selection: { anchor } });
+    this.savedAs(this.view.state.doc, etag);
+  }
+
+  get dirty(): boolean {
+    return !this.view.state.doc.eq(this.saved);
+  }
+
+  get text(): string {
+    return this.textOf(this.view.state.doc);
+  }
+
+  focus(): void {
+    this.view.focus();
+  }
+
+  close(): void {
+    this.view.destroy();
+  }
+
+  // The separator of the version loaded last: the editor's own facet keeps that of the first one.
+  private textOf(doc: Text): string {
+    return doc.sliceString(0, doc.length, this.decoded.separator);
+  }
+
+  private tell(): void {
+    if (this.dirty === this.wasDirty) return;
+    this.wasDirty = this.dirty;
+    this.hooks.changed(this.wasDirty);
+  }
+
+  private stateFor(name: string, nonce: string): EditorState {
+    const readOnly = this.decoded.readOnly !== "";
+    const save = { key: "Mod-s", preventDefault: true, run: () => { this.hooks.save(); return true; } };
+    return EditorState.create({
+      doc: this.decoded.text,
+      extensions: [
+        EditorState.lineSeparator.of(this.decoded.separator),
+        EditorState.readOnly.of(readOnly),
+        EditorView.cspNonce.of(nonce),
+        EditorView.contentAttributes.of({ "aria-label": `Contents of ${name}` }),
+        lineNumbers(), highlightSpecialChars(), history(), drawSelection(), indentOnInput(), bracketMatching(),
+        highlightActiveLine(), highlightActiveLineGutter(), highlightSelectionMatches(), indentUnit.of("    "),
+        Prec.high(keymap.of([save])), keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
+        this.language.of([]), editorLook,
+        // Pasted text takes the file's own line ends, whatever system it was copied on.
+        EditorView.clipboardInputFilter.of((text, state) => text.replace(/\r\n?|\n/g, state.lineBreak)),
+        EditorView.updateListener.of((update) => { if (update.docChanged) this.tell(); }),
+      ],
+    });
+  }
+
+  /** The language comes when it is needed, in a file of its own; until then the text is plain. */
+  private async speak(name: string): Promise<void> {
+    const described = LanguageDescription.matchFilename(languages, name);
+    if (!described) return;
+    const support = await described.load().catch(() => null);
+    if (support) this.view.dispatch({ effects: this.language.reconfigure(support) });
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * A WebSocket that comes back. Called by events/feed.ts and terminal/connection.ts; knows nothing of what it carries.
+ *
+ * After a loss it waits with jitter and asks `url()` again, so that the next connection starts where the last one ended.
+ * A page that comes back to the front or back online tries at once. Close codes 4401, 4403, 4404 and 4410 are answers,
+ * not losses: no retry.
+ */
+
+import { backoffMs } from "./backoff";
+
+export interface SocketHooks {
+  url: () => string;
+  opened: () => void;
+  message: (data: string | ArrayBuffer) => void;
+  lost: () => void;
+  refused: (code: number) => void;
+}
+
+const finalCodes = new Set([1008, 4400, 4401, 4403, 4404, 4409, 4410]);
+
+export class LastingSocket {
+  private socket: WebSocket | null = null;
+  private attempt = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private ended = false;
+  private readonly wake = (): void => this.retryNow();
+
+  constructor(private readonly hooks: SocketHooks) {
+    addEventListener("online", this.wake);
+    document.addEventListener("visibilitychange", this.wake);
+    this.connect();
+  }
+
+  send(data: string | Uint8Array<ArrayBuffer>): boolean {
+    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    this.socket.send(data);
+    return true;
+  }
+
+  close(): void {
+    this.ended = true;
+    clearTimeout(this.timer);
+    removeEventListener("online", this.wake);
+    document.removeEventListener("visibilitychange", this.wake);
+    this.socket?.close();
+  }
+
+  private connect(): void {
+    const socket = new WebSocket(this.hooks.url());
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => this.hooks.opened();
+    socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
+      this.attempt = 0;
+      this.hooks.message(event.data);
+    };
+    socket.onclose = (event) => this.closed(socket, event.code);
+  }
+
+  private closed(socket: WebSocket, code: number): void {
+    if (this.ended || socket !== this.socket) return;
+    this.socket = null;
+    if (finalCodes.has(code)) {
+      this.close();
+      this.hooks.refused(code);
+      return;
+    }
+    this.hooks.lost();
+    this.timer = setTimeout(() => this.connect(), backoffMs(this.attempt++));
+  }
+
+  private retryNow(): void {
+    if (this.ended || this.socket || document.hidden) return;
+    clearTimeout(this.timer);
+    this.connect();
+  }
+}
+
+export function socketUrl(path: string): string {
+  const url = new URL(path, location.href);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  return url.href;
+}

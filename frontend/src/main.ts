@@ -1,0 +1,56 @@
+/**
+ * Starts a page: reads what the server put into it, makes the one State, draws, and connects the live feed.
+ *
+ * Loaded by templates/page.html; the only file that knows all three pages.
+ */
+
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/home.css";
+import "./styles/workspace.css";
+import { useCsrf } from "./api/client";
+import type { Context } from "./commands/context";
+import { initialState } from "./state/initial";
+import { createStore } from "./state/store";
+import type { PageData } from "./state/types";
+import { startHome, startWorkspace } from "./pages";
+import { savedLayout } from "./views/dividers";
+import { render, type Child } from "./views/dom";
+import { home } from "./views/home";
+import { signin } from "./views/signin";
+import { currentTheme } from "./views/theme";
+import { workspacePage } from "./views/workspace";
+
+const root = document.getElementById("app")!;
+const page = JSON.parse(document.getElementById("page-data")!.textContent!) as PageData;
+useCsrf(page.csrf);
+
+const store = createStore(initialState(page, Date.now(), currentTheme(), savedLayout()));
+const context: Context = { store };
+const views = { home, workspace: workspacePage, signin };
+
+let due = false;
+function draw(): void {
+  due = false;
+  const state = store.get();
+  const nodes: Child[] = views[page.page](state, context);
+  render(root, ...nodes);
+  document.title = titleOf();
+}
+
+function titleOf(): string {
+  const workspace = store.get().workspaces[page.workspace];
+  return workspace ? `${workspace.name} · Berth` : page.page === "signin" ? "Sign in · Berth" : "Berth";
+}
+
+store.subscribe(() => {
+  if (due) return;
+  due = true;
+  requestAnimationFrame(draw);
+});
+draw();
+
+if (page.page === "home") startHome(context);
+if (page.page === "workspace") startWorkspace(context);
+// Relative times move on by themselves; nothing else does.
+if (page.page !== "signin") setInterval(() => store.dispatch({ type: "ticked", now: Date.now() }), 15_000);

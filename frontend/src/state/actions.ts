@@ -1,0 +1,52 @@
+/**
+ * Everything that can happen to the State, as one union. Messages carry facts, never instructions.
+ *
+ * Made by commands, sockets and views; read by reduce.ts alone.
+ */
+
+import type {
+  BerthEvent, Connection, Dialog, EditorTab, Exec, FileEntry, Layout, Notice, Outcome, Pane, TerminalStatus, Theme,
+  Workspace,
+} from "./types";
+
+export type Action =
+  | { type: "ticked"; now: number }
+  | { type: "theme.chosen"; theme: Theme }
+  | { type: "connection.changed"; connection: Connection }
+  | { type: "workspaces.loaded"; workspaces: Workspace[] }
+  | { type: "workspace.changed"; workspace: Workspace }
+  | { type: "workspace.gone"; id: string }
+  | { type: "command.sent"; id: string; command: string }
+  | { type: "command.answered"; id: string }
+  | { type: "notice.raised"; notice: Notice }
+  | { type: "notice.dismissed"; id: number }
+  | { type: "dialog.opened"; dialog: Dialog }
+  | { type: "dialog.busy" }
+  | { type: "dialog.failed"; problem: string }
+  | { type: "dialog.closed" }
+  | { type: "events.received"; events: BerthEvent[] }
+  | { type: "step.expanded"; id: string }
+  | { type: "step.read"; id: string; exec: Exec | "failed" }
+  | { type: "step.folded"; id: string }
+  | { type: "tree.rooted"; path: string }
+  | { type: "folder.listing"; path: string }
+  | { type: "folder.listed"; path: string; entries: FileEntry[]; more: boolean }
+  | { type: "folder.failed"; path: string; problem: string }
+  | { type: "folder.toggled"; path: string }
+  | { type: "hidden.toggled" }
+  | { type: "tab.opened"; path: string }
+  | { type: "tab.changed"; path: string; change: Partial<EditorTab> }
+  | { type: "tab.moved"; path: string; to: string }
+  | { type: "tab.closed"; path: string }
+  | { type: "tab.activated"; path: string }
+  | { type: "terminals.known"; execs: Exec[] }
+  | { type: "terminal.opening" }
+  | { type: "terminal.refused" }
+  | { type: "terminal.opened"; exec: Exec }
+  | { type: "terminal.status"; id: string; status: TerminalStatus; outcome?: Outcome | null }
+  | { type: "terminal.titled"; id: string; title: string }
+  | { type: "terminal.lease"; id: string; holder: string; mine: boolean }
+  | { type: "terminal.closed"; id: string }
+  | { type: "terminal.activated"; id: string }
+  | { type: "pane.shown"; pane: Pane }
+  | { type: "layout.changed"; layout: Partial<Layout> };

@@ -1,0 +1,76 @@
+/** How the file tree and the editor's tabs change. Part of reduce.ts; pure. Text itself lives in the editor. */
+
+import type { Action } from "./actions";
+import type { EditorTab, FileEntry, State, TreeFolder } from "./types";
+
+const unknownFolder: TreeFolder = { open: false, status: "unknown", entries: [], more: false, problem: "" };
+
+export function reduceFiles(state: State, action: Action): State {
+  switch (action.type) {
+    case "tree.rooted":
+      return { ...folder(state, action.path, { open: true }), home: action.path };
+    case "folder.listing":
+      return folder(state, action.path, { status: "listing" });
+    case "folder.listed":
+      return folder(state, action.path,
+        { status: "listed", entries: sorted(action.entries), more: action.more, problem: "" });
+    case "folder.failed":
+      return folder(state, action.path, { status: "failed", problem: action.problem });
+    case "folder.toggled":
+      return folder(state, action.path, { open: !(state.tree[action.path]?.open ?? false) });
+    case "hidden.toggled":
+      return { ...state, showHidden: !state.showHidden };
+    default:
+      return reduceTabs(state, action);
+  }
+}
+
+function reduceTabs(state: State, action: Action): State {
+  switch (action.type) {
+    case "tab.opened":
+      return { ...withTab(state, action.path), activePath: action.path, pane: "editor" };
+    case "tab.changed":
+      return mapTab(state, action.path, (tab) => ({ ...tab, ...action.change }));
+    case "tab.moved": {
+      const moved = mapTab(state, action.path, (tab) => ({ ...tab, path: action.to }));
+      return state.activePath === action.path ? { ...moved, activePath: action.to } : moved;
+    }
+    case "tab.closed":
+      return closeTab(state, action.path);
+    case "tab.activated":
+      return { ...state, activePath: action.path, pane: "editor" };
+    default:
+      return state;
+  }
+}
+
+function folder(state: State, path: string, change: Partial<TreeFolder>): State {
+  const before = state.tree[path] ?? unknownFolder;
+  return { ...state, tree: { ...state.tree, [path]: { ...before, ...change } } };
+}
+
+/** Folders first, then by name the way a person sorts: file2 before file10. */
+function sorted(entries: FileEntry[]): FileEntry[] {
+  const order = new Intl.Collator(undefined, { numeric: true });
+  const rank = (entry: FileEntry): number => (entry.type === "directory" ? 0 : 1);
+  return [...entries].sort((a, b) => rank(a) - rank(b) || order.compare(a.path, b.path));
+}
+
+function withTab(state: State, path: string): State {
+  if (state.tabs.some((tab) => tab.path === path)) return state;
+  const tab: EditorTab = {
+    path, status: "opening", reason: "", readOnly: false, dirty: false, saving: false, problem: "", conflict: null,
+  };
+  return { ...state, tabs: [...state.tabs, tab] };
+}
+
+function mapTab(state: State, path: string, change: (tab: EditorTab) => EditorTab): State {
+  return { ...state, tabs: state.tabs.map((tab) => (tab.path === path ? change(tab) : tab)) };
+}
+
+function closeTab(state: State, path: string): State {
+  const at = state.tabs.findIndex((tab) => tab.path === path);
+  const tabs = state.tabs.filter((tab) => tab.path !== path);
+  const neighbour = tabs[Math.min(at, tabs.length - 1)]?.path ?? "";
+  return { ...state, tabs, activePath: state.activePath === path ? neighbour : state.activePath };
+}

@@ -1,0 +1,24 @@
+/** The State of a page that knows nothing yet. Called by main.ts and by the unit tests; pure. */
+
+import type { Layout, PageData, State, Theme } from "./types";
+
+export const defaultLayout: Layout = { files: 232, activity: 336, terminal: 300 };
+
+export const emptyPage: PageData = {
+  page: "home", csrf: "", nonce: "", user: "", admin: false, workspace: "", next: "", setup: false,
+};
+
+export function initialState(page: PageData, now: number, theme: Theme, layout: Layout = defaultLayout): State {
+  return {
+    page, now, theme, layout,
+    connection: "connecting",
+    workspaces: {}, loaded: false, missing: false, pending: {},
+    notices: [],
+    dialog: null, dialogProblem: "", dialogBusy: false,
+    events: [], lastSeq: 0, expanded: {},
+    home: "", tree: {}, showHidden: false,
+    tabs: [], activePath: "",
+    terminals: [], terminalsKnown: false, activeTerminal: "", opening: false,
+    pane: "activity",
+  };
+}

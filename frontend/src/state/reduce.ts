@@ -1,0 +1,45 @@
+/**
+ * The one reduce: (state, action) -> state. Pure; asks no clock, touches no page, calls no server.
+ *
+ * Called by the store alone. It hands each family of actions to its own file, so that one family can be read whole.
+ */
+
+import type { Action } from "./actions";
+import { reduceActivity } from "./activity";
+import { reduceFiles } from "./files";
+import { reduceTerminals } from "./terminals";
+import type { State } from "./types";
+import { reduceWorkspaces } from "./workspaces";
+
+export function reduce(state: State, action: Action): State {
+  return reducePage(reduceWorkspaces(reduceActivity(reduceFiles(reduceTerminals(state, action), action), action), action), action);
+}
+
+function reducePage(state: State, action: Action): State {
+  switch (action.type) {
+    case "ticked":
+      return { ...state, now: action.now };
+    case "theme.chosen":
+      return { ...state, theme: action.theme };
+    case "connection.changed":
+      return { ...state, connection: action.connection };
+    case "notice.raised":
+      return { ...state, notices: [...state.notices.filter((n) => n.text !== action.notice.text), action.notice].slice(-3) };
+    case "notice.dismissed":
+      return { ...state, notices: state.notices.filter((notice) => notice.id !== action.id) };
+    case "dialog.opened":
+      return { ...state, dialog: action.dialog, dialogProblem: "", dialogBusy: false };
+    case "dialog.busy":
+      return { ...state, dialogBusy: true, dialogProblem: "" };
+    case "dialog.failed":
+      return { ...state, dialogBusy: false, dialogProblem: action.problem };
+    case "dialog.closed":
+      return { ...state, dialog: null, dialogProblem: "", dialogBusy: false };
+    case "pane.shown":
+      return { ...state, pane: action.pane };
+    case "layout.changed":
+      return { ...state, layout: { ...state.layout, ...action.layout } };
+    default:
+      return state;
+  }
+}

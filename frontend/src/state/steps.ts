@@ -1,0 +1,109 @@
+/**
+ * Events folded into the rows of Activity: one row a step, newest first. Pure; called by the activity view.
+ *
+ * An exec is one step: its start and its end meet in one row by exec_id. Unknown kinds stay readable: the dotted word
+ * becomes words.
+ */
+
+import type { Actor, BerthEvent, Outcome } from "./types";
+import type { Tone } from "./words";
+import { bytes, duration, outcomeWords, readable, stateTone, stateWord } from "./words";
+import type { VisibleState } from "./types";
+
+export interface Step {
+  key: string;
+  at: string;
+  actor: Actor;
+  /** What was done; `code` is shown in the monospace. */
+  text: string;
+  code: string;
+  outcome: { text: string; tone: Tone } | null;
+  detail: string;
+  execId: string;
+}
+
+export function stepsOf(events: BerthEvent[]): Step[] {
+  const rows = new Map<string, Step>();
+  for (const event of events) {
+    const step = stepOf(event);
+    const before = rows.get(step.key);
+    rows.set(step.key, before ? merged(before, step) : step);
+  }
+  return [...rows.values()].reverse();
+}
+
+/** The end of an exec completes its start; the row keeps its place in time and its actor. */
+function merged(start: Step, end: Step): Step {
+  return { ...start, code: start.code || end.code, outcome: end.outcome, detail: end.detail || start.detail };
+}
+
+function stepOf(event: BerthEvent): Step {
+  const row = {
+    key: `event-${event.seq}`, at: event.at, actor: event.actor, text: "", code: "", outcome: null, detail: "", execId: "",
+  };
+  const [family] = event.kind.split(".");
+  if (family === "exec") return { ...row, ...execStep(event) };
+  if (family === "file") return { ...row, ...fileStep(event) };
+  if (family === "workspace") return { ...row, ...workspaceStep(event) };
+  return { ...row, text: inWords(event.kind), detail: causeOf(event) };
+}
+
+function execStep(event: BerthEvent): Partial<Step> {
+  const execId = word(event.data["exec_id"] ?? event.data["id"]);
+  const outcome = event.data["outcome"] as Outcome | null | undefined;
+  const took = event.data["duration_ms"];
+  return {
+    key: execId ? `exec-${execId}` : `event-${event.seq}`,
+    execId,
+    code: commandWords(event.data["command"]),
+    outcome: outcome ? outcomeWords(outcome) : { text: event.data["tty"] ? "open" : "running", tone: "busy" },
+    detail: typeof took === "number" ? duration(took) : "",
+  };
+}
+
+const fileVerbs: Record<string, string> = {
+  "file.written": "wrote", "file.removed": "removed", "file.moved": "moved", "file.created": "created",
+};
+
+function fileStep(event: BerthEvent): Partial<Step> {
+  const to = word(event.data["to"]);
+  const size = event.data["size"];
+  return {
+    text: fileVerbs[event.kind] ?? inWords(event.kind),
+    code: readable(word(event.data["path"])) + (to ? ` → ${readable(to)}` : ""),
+    detail: typeof size === "number" ? bytes(size) : "",
+  };
+}
+
+function workspaceStep(event: BerthEvent): Partial<Step> {
+  const state = event.kind.slice("workspace.".length) as VisibleState;
+  const tone = stateTone(state);
+  return {
+    text: stateWord(state) === state ? inWords(event.kind.slice("workspace.".length)) : stateWord(state),
+    outcome: state === "failed" ? { text: "failed", tone } : null,
+    detail: causeOf(event),
+  };
+}
+
+function causeOf(event: BerthEvent): string {
+  return readable(word(event.cause ?? event.data["reason"] ?? event.data["detail"])).replaceAll("_", " ");
+}
+
+export function commandWords(command: unknown): string {
+  if (Array.isArray(command)) return readable(command.map(quoted).join(" "));
+  return readable(word(command));
+}
+
+function quoted(argument: unknown): string {
+  const text = String(argument);
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function inWords(kind: string): string {
+  const text = kind.replaceAll(/[._]/g, " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function word(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

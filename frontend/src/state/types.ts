@@ -1,0 +1,182 @@
+/**
+ * The shapes everything on a page is made of: what the API answers, and the one State that views read.
+ *
+ * Imported by everybody, imports nothing. Names follow the public contract; a field that the contract calls
+ * optional is optional here.
+ */
+
+export type VisibleState =
+  | "creating" | "running" | "standby" | "stopped" | "failed" | "deleted"
+  | "waking" | "parking" | "stopping" | "restoring" | "deleting";
+
+export interface Workspace {
+  id: string;
+  name: string;
+  state: VisibleState;
+  state_reason: string | null;
+  owner: string;
+  cpus: number;
+  memory_mib: number;
+  disk_gib: number;
+  disk_used_bytes: number | null;
+  created_at: string;
+  last_activity_at: string | null;
+  last_activity_kind: string | null;
+  accelerator: string | null;
+  /** The real step of a start under way, where the server knows it. */
+  stage?: string | null;
+}
+
+export interface Actor {
+  type: "user" | "token" | "system";
+  name: string;
+}
+
+export interface BerthEvent {
+  seq: number;
+  at: string;
+  kind: string;
+  actor: Actor;
+  cause?: string | null;
+  data: Record<string, unknown>;
+}
+
+export type Outcome =
+  | { kind: "exited"; code: number }
+  | { kind: "signaled"; signal: string }
+  | { kind: "timed_out" }
+  | { kind: "killed"; by?: string }
+  | { kind: "refused"; code: string }
+  | { kind: "lost"; reason?: string };
+
+export interface Exec {
+  id: string;
+  command: string | string[];
+  state: "pending_approval" | "starting" | "running" | "ended";
+  outcome: Outcome | null;
+  tty?: boolean | { cols: number; rows: number } | null;
+  started_at: string | null;
+  ended_at: string | null;
+  duration_ms: number | null;
+  stdout?: string;
+  stderr?: string;
+  stdout_truncated?: boolean;
+  stderr_truncated?: boolean;
+  actor?: Actor;
+}
+
+export interface FileEntry {
+  /** Lossless: bytes that are no UTF-8 stand as lone surrogates (api/path.ts). */
+  path: string;
+  path_encoded?: string;
+  type: string;
+  size: number;
+  mode?: string;
+  mtime?: string;
+  target?: string;
+}
+
+/** What the server puts into the page: who looks, at what, and what a write needs. */
+export interface PageData {
+  page: "home" | "workspace" | "signin";
+  csrf: string;
+  nonce: string;
+  user: string;
+  admin: boolean;
+  workspace: string;
+  next: string;
+  setup: boolean;
+}
+
+export type Theme = "system" | "light" | "dark";
+export type Connection = "connecting" | "live" | "waiting";
+export type Pane = "files" | "editor" | "terminal" | "activity";
+
+export interface Notice {
+  id: number;
+  tone: "info" | "error";
+  text: string;
+}
+
+export type Dialog =
+  | { kind: "create" }
+  | { kind: "confirm-delete"; id: string }
+  | { kind: "confirm-stop"; id: string }
+  | { kind: "confirm-restart"; id: string }
+  | { kind: "close-file"; path: string }
+  | { kind: "close-terminal"; id: string }
+  | { kind: "new-entry"; type: "file" | "directory"; parent: string }
+  | { kind: "rename"; path: string }
+  | { kind: "remove"; path: string; type: string }
+  | { kind: "open-link"; url: string }
+  | { kind: "compare"; path: string };
+
+export interface TreeFolder {
+  open: boolean;
+  status: "unknown" | "listing" | "listed" | "failed";
+  entries: FileEntry[];
+  more: boolean;
+  problem: string;
+}
+
+export interface EditorTab {
+  path: string;
+  status: "opening" | "open" | "refused";
+  /** Why it cannot be shown, or why it is read-only. */
+  reason: string;
+  readOnly: boolean;
+  dirty: boolean;
+  saving: boolean;
+  problem: string;
+  /** Somebody else's version that is not the one opened here. */
+  conflict: { by: string; at: string } | null;
+}
+
+export type TerminalStatus = "connecting" | "live" | "waiting" | "ended";
+
+export interface TerminalTab {
+  id: string;
+  title: string;
+  status: TerminalStatus;
+  outcome: Outcome | null;
+  /** Who holds the keyboard; empty when nobody does. */
+  holder: string;
+  /** It is this very page. */
+  mine: boolean;
+}
+
+export interface State {
+  page: PageData;
+  now: number;
+  theme: Theme;
+  connection: Connection;
+  workspaces: Record<string, Workspace>;
+  loaded: boolean;
+  missing: boolean;
+  pending: Record<string, string>;
+  notices: Notice[];
+  dialog: Dialog | null;
+  dialogProblem: string;
+  dialogBusy: boolean;
+  events: BerthEvent[];
+  lastSeq: number;
+  expanded: Record<string, Exec | "loading" | "failed">;
+  home: string;
+  tree: Record<string, TreeFolder>;
+  showHidden: boolean;
+  tabs: EditorTab[];
+  activePath: string;
+  terminals: TerminalTab[];
+  terminalsKnown: boolean;
+  activeTerminal: string;
+  opening: boolean;
+  pane: Pane;
+  layout: Layout;
+}
+
+/** Sizes in CSS pixels of what a person may drag. */
+export interface Layout {
+  files: number;
+  activity: number;
+  terminal: number;
+}

@@ -1,0 +1,91 @@
+/**
+ * One terminal's bytes between the server and a screen. Called by terminal/session.ts; calls events/socket.ts.
+ *
+ * It survives losses: the next connection asks for the output after what has already come. Input typed while there is no
+ * connection is refused (answer false), never queued: nobody wants yesterday's Enter to arrive today.
+ */
+
+import type { Outcome, TerminalStatus } from "../state/types";
+import { LastingSocket, socketUrl } from "../events/socket";
+import { ackFrame, inputFrame, readFrame, resizeFrame, takeFrame } from "./frames";
+import { OutputLedger } from "./ledger";
+
+export interface ConnectionHooks {
+  /** Draw these bytes, then call `drawn`. */
+  output: (data: Uint8Array, drawn: () => void) => void;
+  /** Output of this many bytes is no longer kept by the server, or the stream began anew. */
+  gap: (missing: number, reset: boolean) => void;
+  status: (status: TerminalStatus, outcome: Outcome | null) => void;
+  lease: (holder: string, mine: boolean) => void;
+}
+
+export class TerminalConnection {
+  private readonly ledger = new OutputLedger();
+  private readonly socket: LastingSocket;
+  private size = { cols: 0, rows: 0 };
+  private over = false;
+
+  constructor(private readonly path: string, private readonly hooks: ConnectionHooks) {
+    this.socket = new LastingSocket({
+      url: () => socketUrl(`${this.path}?offset=${this.ledger.received}`),
+      opened: () => this.opened(),
+      message: (data) => this.frame(data),
+      lost: () => { if (!this.over) hooks.status("waiting", null); },
+      refused: () => { if (!this.over) hooks.status("ended", { kind: "lost", reason: "the terminal is gone" }); },
+    });
+  }
+
+  input(data: Uint8Array): boolean {
+    return !this.over && this.socket.send(inputFrame(data));
+  }
+
+  resize(cols: number, rows: number): void {
+    this.size = { cols, rows };
+    this.socket.send(resizeFrame(cols, rows));
+  }
+
+  take(force: boolean): void {
+    this.socket.send(takeFrame(force));
+  }
+
+  close(): void {
+    this.over = true;
+    this.socket.close();
+  }
+
+  private opened(): void {
+    this.hooks.status("live", null);
+    this.take(false);
+    if (this.size.cols > 0) this.resize(this.size.cols, this.size.rows);
+  }
+
+  private frame(message: string | ArrayBuffer): void {
+    if (typeof message === "string") return;
+    const frame = readFrame(message);
+    if (frame.type === "output") this.output(frame.data);
+    else if (frame.type === "flow") this.place(frame.flow.offset);
+    else if (frame.type === "lease") this.hooks.lease(frame.lease.holder ?? "", frame.lease.you ?? false);
+    else if (frame.type === "outcome") this.ended(frame.outcome);
+  }
+
+  private output(data: Uint8Array): void {
+    this.ledger.arrived(data.length);
+    this.hooks.output(data, () => {
+      const offset = this.ledger.drew(data.length);
+      if (offset !== null) this.socket.send(ackFrame(offset));
+    });
+  }
+
+  private place(offset: number | undefined): void {
+    if (offset === undefined) return;
+    const before = this.ledger.received;
+    const { missing, reset } = this.ledger.startAt(offset);
+    if (reset || (missing > 0 && before > 0)) this.hooks.gap(missing, reset);
+  }
+
+  private ended(outcome: Outcome | null): void {
+    this.over = true;
+    this.socket.close();
+    this.hooks.status("ended", outcome);
+  }
+}

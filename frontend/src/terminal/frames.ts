@@ -1,0 +1,81 @@
+/**
+ * The frames of a terminal's socket: first byte the type, then bytes or JSON (public contract, "Live"). Pure.
+ *
+ * Output is never turned into text here: a character may be cut anywhere between two frames, and xterm.js puts it
+ * together again.
+ */
+
+import type { Outcome } from "../state/types";
+
+export const FrameType = { input: 0, output: 1, resize: 2, outcome: 3, flow: 4, lease: 5 } as const;
+
+export interface Flow { offset?: number }
+/** Who holds the keyboard; `you` when it is this very connection. */
+export interface Lease { holder?: string | null; you?: boolean }
+
+export type Frame =
+  | { type: "output"; data: Uint8Array }
+  | { type: "outcome"; outcome: Outcome | null }
+  | { type: "flow"; flow: Flow }
+  | { type: "lease"; lease: Lease }
+  | { type: "unknown" };
+
+export function readFrame(buffer: ArrayBuffer): Frame {
+  const all = new Uint8Array(buffer);
+  const data = all.subarray(1);
+  switch (all[0]) {
+    case FrameType.output:
+      return { type: "output", data };
+    case FrameType.outcome: {
+      const said = json<{ outcome?: Outcome } & Partial<Outcome>>(data);
+      return { type: "outcome", outcome: (said?.outcome ?? (said?.kind ? (said as Outcome) : null)) };
+    }
+    case FrameType.flow:
+      return { type: "flow", flow: json<Flow>(data) ?? {} };
+    case FrameType.lease:
+      return { type: "lease", lease: json<Lease>(data) ?? {} };
+    default:
+      return { type: "unknown" };
+  }
+}
+
+function json<T>(data: Uint8Array): T | null {
+  try {
+    return JSON.parse(new TextDecoder().decode(data)) as T;
+  } catch {
+    return null;
+  }
+}
+
+export function inputFrame(data: Uint8Array): Uint8Array<ArrayBuffer> {
+  return framed(FrameType.input, data);
+}
+
+export function resizeFrame(cols: number, rows: number): Uint8Array<ArrayBuffer> {
+  return jsonFrame(FrameType.resize, { cols, rows });
+}
+
+export function ackFrame(offset: number): Uint8Array<ArrayBuffer> {
+  return jsonFrame(FrameType.flow, { ack: offset });
+}
+
+/** Asks for the keyboard; without `force` only when nobody holds it. */
+export function takeFrame(force: boolean): Uint8Array<ArrayBuffer> {
+  return jsonFrame(FrameType.lease, { take: true, force });
+}
+
+function jsonFrame(type: number, value: unknown): Uint8Array<ArrayBuffer> {
+  return framed(type, new TextEncoder().encode(JSON.stringify(value)));
+}
+
+function framed(type: number, data: Uint8Array): Uint8Array<ArrayBuffer> {
+  const frame = new Uint8Array(data.length + 1);
+  frame[0] = type;
+  frame.set(data, 1);
+  return frame;
+}
+
+/** What xterm.js calls binary: a string whose characters are bytes (mouse reports). */
+export function bytesOf(binary: string): Uint8Array {
+  return Uint8Array.from(binary, (char) => char.charCodeAt(0) & 0xff);
+}

@@ -1,0 +1,161 @@
+/**
+ * The dialogs: each names what will happen, and its main button says the same verb. Reads the State; calls commands.
+ *
+ * Native modal dialogs: focus stays inside, Escape closes, focus returns to where it was.
+ */
+
+import type { Context } from "../commands/context";
+import * as editor from "../commands/editor";
+import * as files from "../commands/files";
+import * as terminals from "../commands/terminals";
+import * as workspaces from "../commands/workspaces";
+import type { Dialog, State } from "../state/types";
+import { baseName, readable } from "../state/words";
+import { compareInto } from "./compare";
+import { h, type Child, type VNode } from "./dom";
+import { button, field, valuesOf, withInitial } from "./parts";
+
+export function dialogs(state: State, context: Context): VNode[] {
+  return state.dialog ? [shell(state, context, state.dialog)] : [];
+}
+
+interface Shown {
+  title: string;
+  body: Child[];
+  verb: string;
+  danger?: boolean;
+  wide?: boolean;
+  act: (values: Record<string, string>) => void;
+}
+
+function shell(state: State, context: Context, dialog: Dialog): VNode {
+  const shown = describe(state, context, dialog);
+  const close = (): void => context.store.dispatch({ type: "dialog.closed" });
+  const submit = (event: Event): void => { event.preventDefault(); shown.act(valuesOf(event.currentTarget)); };
+  return h("dialog", {
+    key: `dialog-${JSON.stringify(dialog)}`, class: shown.wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title",
+    mount: (element) => (element as HTMLDialogElement).showModal(), oncancel: (event: Event) => { event.preventDefault(); close(); },
+  },
+  h("form", { onsubmit: submit, novalidate: true },
+    h("h2", { id: "dialog-title" }, shown.title),
+    ...shown.body,
+    state.dialogProblem && h("p", { class: "problem", role: "alert" }, state.dialogProblem),
+    h("div", { class: "dialog-actions" },
+      button("Cancel", close),
+      h("button", { type: "submit", class: shown.danger ? "button danger" : "button primary", disabled: state.dialogBusy }, shown.verb))));
+}
+
+function describe(state: State, context: Context, dialog: Dialog): Shown {
+  switch (dialog.kind) {
+    case "create": return create(context);
+    case "confirm-delete": return confirmDelete(state, context, dialog.id);
+    case "confirm-stop": return confirmPower(state, context, dialog.id, "stop");
+    case "confirm-restart": return confirmPower(state, context, dialog.id, "restart");
+    case "open-link": return openLink(context, dialog.url);
+    case "close-terminal": return closeTerminal(context, dialog.id);
+    case "close-file": return closeFile(context, dialog.path);
+    case "compare": return compare(context, dialog.path);
+    default: return describeEntry(context, dialog);
+  }
+}
+
+function create(context: Context): Shown {
+  const number = (name: string, value: number, min: number, max: number, step = 1): VNode =>
+    h("input", { id: name, name, type: "number", min, max, step, required: true, mount: withInitial(String(value)) });
+  return {
+    title: "New workspace", verb: "Create",
+    body: [
+      field("Name", "", h("input", { id: "name", name: "name", required: true, maxlength: 100, autofocus: true, autocomplete: "off", spellcheck: "false" })),
+      h("div", { class: "field-row" },
+        field("CPUs", "", number("cpus", 1, 1, 64)),
+        field("Memory, MiB", "", number("memory_mib", 512, 128, 262144, 128)),
+        field("Disk, GiB", "", number("disk_gib", 10, 1, 4096))),
+      h("p", { class: "hint" }, "The disk grows as it fills; its size can be raised later, when the workspace is stopped."),
+    ],
+    act: (values) => void workspaces.create(context, {
+      name: (values["name"] ?? "").trim(), cpus: Number(values["cpus"]), memory_mib: Number(values["memory_mib"]), disk_gib: Number(values["disk_gib"]),
+    }),
+  };
+}
+
+function confirmDelete(state: State, context: Context, id: string): Shown {
+  const name = state.workspaces[id]?.name ?? "this workspace";
+  return {
+    title: `Delete ${name}?`, verb: "Delete", danger: true,
+    body: [
+      h("p", null, "Its machine is stopped and everything that runs in it ends."),
+      h("p", null, "The workspace and its disk go to the trash. Until the trash is emptied it can be brought back over the API."),
+    ],
+    act: () => void workspaces.remove(context, id),
+  };
+}
+
+function confirmPower(state: State, context: Context, id: string, what: "stop" | "restart"): Shown {
+  const name = state.workspaces[id]?.name ?? "this workspace";
+  const after = what === "stop" ? "Start it again whenever you need it." : "It starts again at once, from the same disk.";
+  return {
+    title: `${what === "stop" ? "Stop" : "Restart"} ${name}?`, verb: what === "stop" ? "Stop" : "Restart",
+    body: [h("p", null, `Everything that runs in it ends, terminals included. Files are safe. ${after}`)],
+    act: () => { context.store.dispatch({ type: "dialog.closed" }); void workspaces.command(context, id, what); },
+  };
+}
+
+function openLink(context: Context, url: string): Shown {
+  return {
+    title: "Open this address?", verb: "Open",
+    body: [h("p", null, "The text in the terminal leads here, outside Berth:"), h("p", { class: "mono breakable" }, readable(url))],
+    act: () => { context.store.dispatch({ type: "dialog.closed" }); window.open(url, "_blank", "noopener,noreferrer"); },
+  };
+}
+
+function closeTerminal(context: Context, id: string): Shown {
+  return {
+    title: "End this terminal?", verb: "End it", danger: true,
+    body: [h("p", null, "Its shell and everything started in it end, for everyone who watches.")],
+    act: () => void terminals.endAndClose(context, id),
+  };
+}
+
+function closeFile(context: Context, path: string): Shown {
+  return {
+    title: `Close ${baseName(path)} without saving?`, verb: "Close without saving", danger: true,
+    body: [h("p", null, "What you changed since the last save is lost.")],
+    act: () => { context.store.dispatch({ type: "dialog.closed" }); editor.discard(context, path); },
+  };
+}
+
+function compare(context: Context, path: string): Shown {
+  return {
+    title: `${baseName(path)}: theirs and yours`, verb: "Load theirs", wide: true,
+    body: [
+      h("div", { class: "compare-heads" }, h("span", null, "In the workspace now"), h("span", null, "Yours, not saved")),
+      h("div", { class: "compare", hosted: true, mount: (element) => compareInto(element, context, path) }),
+    ],
+    act: () => { context.store.dispatch({ type: "dialog.closed" }); void editor.reload(context, path); },
+  };
+}
+
+function describeEntry(context: Context, dialog: Extract<Dialog, { kind: "new-entry" | "rename" | "remove" }>): Shown {
+  const nameField = (value: string): VNode =>
+    field("Name", "", h("input", { id: "entry", name: "entry", autofocus: true, autocomplete: "off", spellcheck: "false", mount: withInitial(value) }));
+  switch (dialog.kind) {
+    case "new-entry":
+      return {
+        title: `New ${dialog.type === "file" ? "file" : "folder"} in ${readable(dialog.parent)}`, verb: "Create", body: [nameField("")],
+        act: (values) => void files.makeEntry(context, dialog.type, dialog.parent, values["entry"] ?? ""),
+      };
+    case "rename":
+      return {
+        title: `Rename ${baseName(dialog.path)}`, verb: "Rename", body: [nameField(baseName(dialog.path))],
+        act: (values) => void files.rename(context, dialog.path, values["entry"] ?? ""),
+      };
+    case "remove":
+      return {
+        title: `Delete ${baseName(dialog.path)}?`, verb: "Delete", danger: true,
+        body: [h("p", null, dialog.type === "directory"
+          ? "The folder and everything in it are removed from the disk. This cannot be undone."
+          : "The file is removed from the disk. This cannot be undone.")],
+        act: () => void files.removeEntry(context, dialog.path, dialog.type),
+      };
+  }
+}

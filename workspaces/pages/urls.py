@@ -1,0 +1,13 @@
+"""The addresses of the pages. Included by workspaces/config/urls.py at the root."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from workspaces.pages import views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("workspaces/<slug:workspace_id>", views.workspace, name="workspace"),
+    path("sign-in", views.signin, name="signin"),
+]
