@@ -1,0 +1,94 @@
+"""On start hostd finds every machine again: who still runs is watched and linked, who died meanwhile is said.
+
+Called once by `app.py` before the socket is served; calls registry, driver and watch.
+
+    was running,  body there   watched again; execs go on from what is on disk
+    was running,  body gone    dead, fact machine.died; its execs are lost
+    was starting               whatever there is of a body is taken down; stopped: the plan boots it again
+    was stopping, body there   running: the plan stops it again
+    was stopping, body gone    stopped
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from sandboxes.errors import SandboxError
+from sandboxes.host import log, watch
+from sandboxes.host.body import Body
+from sandboxes.host.machines import Machines
+from sandboxes.host.registry import Machine
+from sandboxes.lifecycle import OperationState, Phase
+
+INTERRUPTED = {"code": "interrupted", "detail": "hostd ended while this ran; repeat it under a new id"}
+
+
+async def adopt(machines: Machines) -> None:
+    machines.registry.load()
+    machines.feed.open()
+    for machine in machines.registry:
+        try:
+            await _adopt_one(machines, machine)
+        except Exception as error:
+            log.failure("adopt.failed", error, machine_id=machine.machine_id)
+    known = {machine.machine_id for machine in machines.registry if machine.phase is not Phase.ABSENT}
+    for name in await machines.driver.strays(known):
+        log.line("adopt.stray_ended", machine_id=name)
+
+
+async def _adopt_one(machines: Machines, machine: Machine) -> None:
+    for operation in list(machine.operations.values()):
+        if operation.state is OperationState.RUNNING:
+            await machines.registry.finish(machine, operation, INTERRUPTED)
+    if machine.phase is Phase.ABSENT:
+        await _clear_away(machines, machine)
+        return
+    before = machine.phase
+    body = await _find(machines, machine)
+    if body is not None:
+        if machine.phase is not Phase.RUNNING:
+            await machines.registry.set_phase(machine, Phase.RUNNING)
+        watch.put(machines, machine, body)
+    elif machine.phase is Phase.RUNNING:
+        await watch.died(machines, machine, "unknown")
+    elif machine.phase in (Phase.STARTING, Phase.STOPPING):
+        await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="interrupted")
+    if body is not None or machine.phase is not before:
+        machines.adopt_execs(machine, body)
+    log.line("adopt.found", machine_id=machine.machine_id, phase=machine.phase.value, body=body is not None)
+
+
+async def _clear_away(machines: Machines, machine: Machine) -> None:
+    """What a create_disk or a destroy left when hostd died in it."""
+    home = machines.home(machine.machine_id)
+    if home.path.exists():
+        await machines.driver.destroy(home)
+    await machines.purge(machine.machine_id)
+
+
+async def _find(machines: Machines, machine: Machine) -> Body | None:
+    """The body, linked soon; a body that was not yet fully up is taken down."""
+    home = machines.home(machine.machine_id)
+    live = await machines.driver.find(home)
+    if live is None:
+        return None
+    if machine.phase in (Phase.RUNNING, Phase.STOPPING):
+        return Body(machine.machine_id, live, machine.epoch, None)
+    await live.kill()
+    await machines.driver.release(home)
+    return None
+
+
+async def let_go(machines: Machines) -> None:
+    """hostd goes; every machine stays as it is."""
+    for task in machines.watches.values():
+        task.cancel()
+    await asyncio.gather(*machines.watches.values(), return_exceptions=True)
+    for body in list(machines.bodies.values()):
+        await machines.execs(body.machine_id).detach()
+        try:
+            await body.detach()
+        except (SandboxError, OSError) as error:
+            log.failure("body.not_let_go", error, machine_id=body.machine_id)
+    machines.feed.close()
+    await machines.driver.close()

@@ -1,0 +1,112 @@
+"""hostd's HTTP application: wires the parts, adopts machines on start, lets go of them on the way out.
+
+Called by `__main__.py` and by tests; the routes are the seam of docs/interfaces.md section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib import metadata
+from pathlib import Path
+
+from aiohttp import web
+
+from sandboxes.drivers.base import Driver
+from sandboxes.host import capacity, http, log, requests
+from sandboxes.host.adopt import adopt, let_go
+from sandboxes.host.execs_http import ExecsHttp
+from sandboxes.host.files import FilesHttp
+from sandboxes.host.machines import Machines
+from sandboxes.host.operations import Operations
+from sandboxes.host.stream import StreamHttp
+from sandboxes.host.terminal import TerminalHttp
+from sandboxes.lifecycle import Phase
+
+OPERATION_WAIT_S = 10.0
+FEED_WAIT_S = 60.0
+
+
+class MachinesHttp:
+    def __init__(self, machines: Machines, operations: Operations, images: dict[str, str]) -> None:
+        self._machines, self._operations, self._images = machines, operations, images
+
+    def routes(self) -> list[web.RouteDef]:
+        one = "/v1/machines/{mid}"
+        return [
+            web.get("/v1/host", self.host), web.get("/v1/feed", self.feed), web.get("/v1/machines", self.list),
+            web.get(one, self.read), web.post(f"{one}/operations", self.operate),
+            web.get(one + "/operations/{oid}", self.operation), web.get(f"{one}/metrics", self.metrics),
+        ]
+
+    async def host(self, request: web.Request) -> web.StreamResponse:
+        http.Query(request).done()
+        return http.reply(await capacity.host(self._machines, _version(), self._images))
+
+    async def feed(self, request: web.Request) -> web.StreamResponse:
+        query = http.Query(request)
+        after, wait_s = query.integer("after", 0), query.seconds("wait_s", 0.0, FEED_WAIT_S)
+        query.done()
+        return http.reply(await self._machines.feed.read(after, wait_s))
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        http.Query(request).done()
+        there = [machine for machine in self._machines.registry if machine.phase is not Phase.ABSENT]
+        return http.reply({"results": [await self._machines.observe(machine) for machine in there]})
+
+    async def read(self, request: web.Request) -> web.StreamResponse:
+        http.Query(request).done()
+        return http.reply(await self._machines.observe(self._machines.registry.find(request.match_info["mid"])))
+
+    async def operate(self, request: web.Request) -> web.StreamResponse:
+        http.Query(request).done()
+        machine_id = request.match_info["mid"]
+        self._machines.registry.find(machine_id)
+        asked = requests.read_operation(await http.json_body(request), machine_id)
+        operation = await self._operations.begin(machine_id, asked, http.actor_of(request))
+        return http.reply(operation.to_json(), 202)
+
+    async def operation(self, request: web.Request) -> web.StreamResponse:
+        query = http.Query(request)
+        wait_s = query.seconds("wait_s", 0.0, OPERATION_WAIT_S)
+        query.done()
+        operation = await self._operations.wait(request.match_info["mid"], request.match_info["oid"], wait_s)
+        return http.reply(operation.to_json())
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        http.Query(request).done()
+        link = await self._machines.running_body(request.match_info["mid"]).soon(5)
+        return http.reply(await link.request("metrics", {}, timeout_s=10))
+
+
+def _version() -> str:
+    try:
+        return metadata.version("berth")
+    except metadata.PackageNotFoundError:
+        return "0.1.0"
+
+
+def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Application:
+    """The application over one state folder. Adoption is part of its start: it serves only when all is found."""
+    machines = Machines(state, driver)
+    operations = Operations(machines)
+    terminals = TerminalHttp(machines)
+    app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
+    for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
+                 MachinesHttp(machines, operations, images)):
+        app.router.add_routes(part.routes())
+
+    async def life(_app: web.Application) -> AsyncIterator[None]:
+        await adopt(machines)
+        log.line("hostd.ready", machines=len(machines.bodies))
+        yield
+        await operations.close()
+        await let_go(machines)
+        log.line("hostd.gone")
+
+    async def leaving(_app: web.Application) -> None:
+        await terminals.close()
+        machines.feed.wake()
+
+    app.cleanup_ctx.append(life)
+    app.on_shutdown.append(leaving)
+    return app

@@ -1,0 +1,140 @@
+"""Gives a machine a running body, or leaves nothing of one. Called by operations; calls driver and guest link.
+
+    admit ▶ template ▶ launch ▶ agent ▶ resume ▶ disk ▶ attach ▶ running
+                          └── from here on, any failure or end: kill the body, release what belonged to it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from sandboxes.drivers.base import LiveMachine
+from sandboxes.errors import Conflict, StepFailed
+from sandboxes.guest.link import GuestLink
+from sandboxes.host import capacity, log, watch
+from sandboxes.host.body import Body
+from sandboxes.host.machines import Machines
+from sandboxes.host.registry import Machine
+from sandboxes.lifecycle import Phase
+from sandboxes.spec import MachineSpec
+
+ENTROPY_BYTES = 64
+AGENT_S = 60.0
+ATTACH_S = 120.0
+
+T = TypeVar("T")
+#: Names the stage that begins, and is a step boundary: raises when the operation was taken over.
+Stage = Callable[[str], None]
+
+
+async def boot(machines: Machines, machine: Machine, stage: Stage) -> None:
+    """stopped|dead -> running; already running: nothing to do."""
+    if machine.phase is Phase.RUNNING and machine.machine_id in machines.bodies:
+        return
+    if machine.spec is None or machine.phase is Phase.ABSENT:
+        raise Conflict("the machine has no disk: create_disk comes first")
+    await watch.ended(machines, machine.machine_id)
+    stage("admission")
+    with _spoken_for(machines, machine.spec):
+        await _boot(machines, machine, machine.spec, stage)
+
+
+@contextlib.contextmanager
+def _spoken_for(machines: Machines, spec: MachineSpec):  # type: ignore[no-untyped-def]
+    capacity.admit(machines, spec)
+    machines.reserved[spec.machine_id] = (spec.shape.cpus, spec.shape.memory_mib)
+    try:
+        yield
+    finally:
+        machines.reserved.pop(spec.machine_id, None)
+
+
+async def _boot(machines: Machines, machine: Machine, spec: MachineSpec, stage: Stage) -> None:
+    await machines.registry.set_phase(machine, Phase.STARTING)
+    try:
+        stage("template")
+        await machines.driver.prepare(spec.shape, stage_name(stage))
+        async with _body(machines, spec, stage) as (live, link):
+            await _awaken(live, link, spec, stage)
+            stage("running")
+            await machines.registry.set_phase(machine, Phase.RUNNING, epoch=spec.generation)
+    except BaseException:
+        await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="boot_failed")
+        raise
+    body = Body(machine.machine_id, live, spec.generation, link)
+    watch.put(machines, machine, body)
+    machines.tell(machine, "machine.running", _actor(machine), {})
+
+
+def _actor(machine: Machine) -> dict[str, str] | None:
+    return machine.current.actor if machine.current else None
+
+
+def stage_name(stage: Stage) -> Stage:
+    """For drivers: a stage within a step is named, but is no boundary at which a step may be ended."""
+    name: Stage = getattr(stage, "name_only", stage)
+    return name
+
+
+@contextlib.asynccontextmanager
+async def _body(machines: Machines, spec: MachineSpec, stage: Stage) -> AsyncIterator[tuple[LiveMachine, GuestLink]]:
+    """A launched body with an open link. What fails inside takes both down again."""
+    home = machines.home(spec.machine_id)
+    stage("launch")
+    live = await machines.driver.launch(home, spec, stage_name(stage))
+    link: GuestLink | None = None
+    try:
+        stage("agent")
+        link = await while_alive(live, GuestLink.open(live.agent_socket, epoch=spec.generation, timeout_s=AGENT_S))
+        yield live, link
+    except BaseException as error:
+        log.failure("boot.undone", error, machine_id=spec.machine_id)
+        await asyncio.shield(_take_down(machines, spec, live, link))
+        raise
+
+
+async def _take_down(machines: Machines, spec: MachineSpec, live: LiveMachine, link: GuestLink | None) -> None:
+    if link is not None:
+        await link.close()
+    await live.kill()
+    await machines.driver.release(machines.home(spec.machine_id))
+
+
+async def _awaken(live: LiveMachine, link: GuestLink, spec: MachineSpec, stage: Stage) -> None:
+    """The agent acts first (clock, entropy, identity); then the disk; then the user's world."""
+    identity = {"hostname": spec.hostname, "machine_id": guest_machine_id(spec.machine_id)}
+    stage("resume")
+    await while_alive(live, link.request("resume", {
+        "epoch": spec.generation, "unix_time_ns": time.time_ns(),
+        "entropy_b64": base64.b64encode(os.urandom(ENTROPY_BYTES)).decode(), **identity}, timeout_s=AGENT_S))
+    stage("disk")
+    await while_alive(live, live.fit_disk(spec.disk_gib))
+    stage("attach")
+    await while_alive(live, link.request("attach", {**identity, "env": spec.env, "root": {}}, timeout_s=ATTACH_S))
+
+
+def guest_machine_id(machine_id: str) -> str:
+    """32 hexadecimal digits for /etc/machine-id: the same for a machine's whole life, another for every other."""
+    return hashlib.sha256(f"berth machine-id {machine_id}".encode()).hexdigest()[:32]
+
+
+async def while_alive(live: LiveMachine, step: Awaitable[T]) -> T:
+    """The step's result, or StepFailed as soon as the body is gone: nobody waits for the dead."""
+    doing = asyncio.ensure_future(step)
+    ending = asyncio.ensure_future(live.wait_end())
+    try:
+        await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise StepFailed(f"the machine ended while it was starting: {ending.result()}")
+        return doing.result()
+    finally:
+        for task in (doing, ending):
+            task.cancel()
+        await asyncio.gather(doing, ending, return_exceptions=True)

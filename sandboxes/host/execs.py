@@ -1,0 +1,200 @@
+"""The execs of one machine: those that run, and those that ended and are kept, newest `KEPT` of them.
+
+Called by the handlers, boot, adopt and watch; makes `Running`s. An ended exec lives on disk alone and is read when
+someone asks. It never knows HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sandboxes.errors import DiskFull, NotFound
+from sandboxes.host import durable, log, records
+from sandboxes.host.body import Body
+from sandboxes.host.clock import now_text
+from sandboxes.host.records import Json, Record
+from sandboxes.host.running import Running, open_tape
+from sandboxes.host.scroll import Scroll
+from sandboxes.host.tape import Tape
+
+KEPT = 1000
+#: Told (kind, actor, data) of each start and end.
+Tell = Callable[[str, Json, Json], None]
+
+
+class Execs:
+    def __init__(self, folder: Path, tell: Tell, kept: int = KEPT) -> None:
+        self._folder, self._tell, self._kept = folder, tell, kept
+        self._seq = 0
+        self.running: dict[str, Running] = {}
+        #: Oldest first: exec_id -> (seq, is_tty).
+        self._ended: dict[str, tuple[int, bool]] = {}
+        self._made = False
+
+    # -- what a former hostd left -------------------------------------------------------------------------------------
+
+    def load(self, body: Body | None) -> None:
+        """Ended ones are noted; the others go on if `body` is the incarnation they ran in, else they are lost."""
+        found = [record for exec_id in records.found_in(self._folder) if (record := self._read_or_erase(exec_id))]
+        for record in sorted(found, key=lambda record: record.seq):
+            self._seq = max(self._seq, record.seq)
+            if record.ended is not None:
+                self._ended[record.exec_id] = (record.seq, record.is_tty)
+            elif body is not None and record.epoch == body.epoch:
+                self._go(record, body)
+            else:
+                self._lose(record)
+        self._prune()
+
+    def _read_or_erase(self, exec_id: str) -> Record | None:
+        record = records.read(self._folder, exec_id)
+        if record is None:  # hostd died within its first line, so nothing was started
+            records.erase(self._folder, exec_id, is_tty=False)
+        return record
+
+    def _lose(self, record: Record) -> None:
+        try:
+            record.note(self._folder, ended=_ended_unseen())
+        except DiskFull as error:
+            log.failure("exec.end_not_written", error, exec_id=record.exec_id)  # `record` reads it as lost all the same
+            record.ended = _ended_unseen()
+        self._ended[record.exec_id] = (record.seq, record.is_tty)
+        self._tell_end(record)
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    async def start(self, request: Json, actor: Json, body_now: Callable[[], Body]) -> str:
+        """Returns the id once the guest has started it. The same id again joins. Raises what the guest refuses, and
+        what `body_now` raises when there is no machine to start it on."""
+        exec_id: str = request["exec_id"]
+        running = self.running.get(exec_id)
+        if running is None and exec_id not in self._ended:
+            body = body_now()
+            running = self._go(self._new(request, actor, body), body)
+        if running is not None:
+            await asyncio.shield(running.begun)
+        return exec_id
+
+    def _new(self, request: Json, actor: Json, body: Body) -> Record:
+        if not self._made:
+            with durable.space_matters("the exec folder"):
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._made = True
+        self._seq += 1
+        record = Record(request["exec_id"], self._seq, body.epoch, request, actor, now_text())
+        record.write(self._folder)
+        return record
+
+    def _go(self, record: Record, body: Body) -> Running:
+        running = Running(record, self._folder, body, self._has_begun, self._has_ended)
+        self.running[record.exec_id] = running
+        running.task = asyncio.create_task(running.run(), name=f"exec {record.exec_id}")
+        return running
+
+    def _has_begun(self, record: Record) -> None:
+        self._tell("exec.started", record.actor, {"exec_id": record.exec_id, "command": _short(record)})
+
+    def _has_ended(self, running: Running) -> None:
+        record = running.record
+        self.running.pop(record.exec_id, None)
+        if record.started is None and (record.ended or {})["outcome"].get("reason") == "refused":
+            records.erase(self._folder, record.exec_id, is_tty=record.is_tty)
+            return
+        self._ended[record.exec_id] = (record.seq, record.is_tty)
+        self._tell_end(record)
+        self._prune()
+
+    def _tell_end(self, record: Record) -> None:
+        self._tell("exec.ended", record.actor, {"exec_id": record.exec_id, "command": _short(record),
+                                                "outcome": (record.ended or {})["outcome"]})
+
+    def _prune(self) -> None:
+        while len(self._ended) > self._kept:
+            exec_id = next(iter(self._ended))
+            _, is_tty = self._ended.pop(exec_id)
+            records.erase(self._folder, exec_id, is_tty=is_tty)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def record(self, exec_id: str) -> Record:
+        running = self.running.get(exec_id)
+        if running is not None:
+            return running.record
+        record = records.read(self._folder, exec_id) if exec_id in self._ended else None
+        if record is None:
+            raise NotFound("no such exec")
+        record.ended = record.ended or _ended_unseen()
+        return record
+
+    @contextlib.contextmanager
+    def opened(self, record: Record) -> Iterator[Tape | Scroll]:
+        """The output. Files of their own for each reader: an exec may end, and be erased, while it is read."""
+        tape = open_tape(self._folder, record)
+        running = self.running.get(record.exec_id)
+        if running is not None:
+            tape.truncated.update(running.tape.truncated)
+        try:
+            yield tape
+        finally:
+            tape.close()
+
+    async def wait_end(self, exec_id: str, timeout_s: float) -> None:
+        running = self.running.get(exec_id)
+        if running is None or timeout_s <= 0:
+            return
+        waiting = asyncio.ensure_future(running.ended.wait())
+        try:
+            await asyncio.wait({waiting}, timeout=timeout_s)
+        finally:
+            waiting.cancel()
+
+    def page(self, limit: int, before: int | None, state: str | None) -> tuple[list[Record], int | None]:
+        """Newest first, those with a number below `before`; and the number to go on from."""
+        ids = [(running.record.seq, exec_id) for exec_id, running in self.running.items()]
+        ids += [(seq, exec_id) for exec_id, (seq, _) in self._ended.items()]
+        page: list[Record] = []
+        for seq, exec_id in sorted(ids, reverse=True):
+            if before is not None and seq >= before:
+                continue
+            record = self.record(exec_id)
+            if state is not None and record.state != state:
+                continue
+            if len(page) == limit:
+                return page, page[-1].seq
+            page.append(record)
+        return page, None
+
+    # -- the machine's ends -------------------------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """After the body's end: returns when every exec that ran has its end on disk."""
+        tasks = [running.task for running in self.running.values() if running.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def detach(self) -> None:
+        """hostd goes: nothing is written, the next hostd goes on."""
+        tasks: list[asyncio.Task[Any]] = [r.task for r in self.running.values() if r.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def purge(self) -> None:
+        for exec_id, (_, is_tty) in self._ended.items():
+            records.erase(self._folder, exec_id, is_tty=is_tty)
+        self._ended.clear()
+
+
+def _ended_unseen() -> Json:
+    return {"outcome": {"kind": "lost", "reason": "machine_died"}, "ended_at": now_text()}
+
+
+def _short(record: Record) -> Any:
+    """A command as facts carry it: they are summaries, bounded."""
+    command = record.request["command"]
+    if isinstance(command, str):
+        return command[:1000]
+    return [word[:500] for word in command[:20]]

@@ -1,0 +1,99 @@
+"""All that hostd holds at once: registry, feed, driver, live bodies and their execs. Made once by `app.py`.
+
+Called by the handlers and by operations; calls `watch` when a body is put in. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sandboxes.drivers.base import Driver, MachineHome
+from sandboxes.errors import NotFound, NotRunning
+from sandboxes.host.body import Body
+from sandboxes.host.execs import Execs
+from sandboxes.host.feed import Feed
+from sandboxes.host.registry import Machine, Registry
+from sandboxes.lifecycle import Phase
+
+Json = dict[str, Any]
+
+
+class Machines:
+    def __init__(self, state: Path, driver: Driver) -> None:
+        self.state, self.driver = state, driver
+        self.registry = Registry(state / "records")
+        self.feed = Feed(state / "feed")
+        self.bodies: dict[str, Body] = {}
+        self._execs: dict[str, Execs] = {}
+        self.watches: dict[str, asyncio.Task[None]] = {}
+        #: Bodies being made, whose memory and cpus are already spoken for: machine_id -> (cpus, memory_mib).
+        self.reserved: dict[str, tuple[int, int]] = {}
+
+    def home(self, machine_id: str) -> MachineHome:
+        return MachineHome(self.state / "machines" / machine_id)
+
+    def execs(self, machine_id: str) -> Execs:
+        """Of a machine that is remembered. Raises NotFound for one that never was or is no more."""
+        execs = self._execs.get(machine_id)
+        if execs is None:
+            machine = self.registry.find(machine_id)
+            if machine.phase is Phase.ABSENT:
+                raise NotFound("no such machine on this host")
+            execs = self.adopt_execs(machine, None)
+        return execs
+
+    def execs_to_start_on(self, machine_id: str) -> Execs:
+        try:
+            return self.execs(machine_id)
+        except NotFound as error:
+            raise NotRunning("the machine is absent", reason="absent") from error
+
+    def adopt_execs(self, machine: Machine, body: Body | None) -> Execs:
+        """Reads the machine's exec folder, once; those that still run go on over `body`."""
+        execs = Execs(self.registry.folder_of(machine.machine_id) / "execs",
+                      lambda kind, actor, data: self.tell(machine, kind, actor, data))
+        self._execs[machine.machine_id] = execs
+        execs.load(body)
+        return execs
+
+    def running_body(self, machine_id: str) -> Body:
+        """The body of a machine that is up. Raises NotRunning while it is booting, stopping, off or unknown."""
+        body = self.bodies.get(machine_id)
+        if body is None or body.ended.is_set():
+            phase = self.registry.find(machine_id).phase
+            raise NotRunning(f"the machine is {phase.value}", reason=phase.value)
+        if self.registry.find(machine_id).phase is not Phase.RUNNING:
+            raise NotRunning("the machine is stopping", reason="stopping")
+        return body
+
+    def tell(self, machine: Machine, kind: str, actor: Json | None, data: Json) -> None:
+        self.feed.append(kind, machine.machine_id, machine.generation, actor, data)
+
+    async def purge(self, machine_id: str) -> None:
+        """After destroy: no exec and no output of it stays."""
+        execs = self._execs.pop(machine_id, None)
+        if execs is not None:
+            execs.purge()
+        folder = self.registry.folder_of(machine_id) / "execs"
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+        await asyncio.to_thread(shutil.rmtree, self.home(machine_id).path, True)
+
+    async def observe(self, machine: Machine) -> Json:
+        current = machine.current
+        return {
+            "machine_id": machine.machine_id, "generation": machine.generation, "phase": machine.phase.value,
+            "operation": current.to_json() if current else None,
+            "disk_used_bytes": await self._disk_used_bytes(machine), "end_reason": machine.end_reason,
+            "running_since": machine.running_since, "spec": machine.spec.to_json() if machine.spec else None,
+        }
+
+    async def _disk_used_bytes(self, machine: Machine) -> int:
+        if machine.phase is Phase.ABSENT:
+            return 0
+        try:
+            return await self.driver.disk_used_bytes(self.home(machine.machine_id))
+        except FileNotFoundError:
+            return 0  # being destroyed at this moment

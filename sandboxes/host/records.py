@@ -1,0 +1,134 @@
+"""What is remembered of one exec beside its output: `ID.rec`, JSON lines (asked, then what happened, at last the end).
+
+Called by execs; calls the file system only. Each line is appended once and never changed; a line that hostd's
+death cut short does not count. The first line holds the whole request (mode 0600), so that a start whose answer
+was never seen can be repeated with the same id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandboxes.host import durable
+from sandboxes.host.clock import seconds_of
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Record:
+    exec_id: str
+    seq: int                       # order of creation on this machine
+    epoch: int                     # incarnation of the machine that it runs in
+    request: Json                  # the public body, checked
+    actor: Json
+    asked_at: str
+    started: Json | None = None    # {"started_at", "cwd"?}
+    stdin_sent: bool = False       # all of the request's text, and EOF, were taken by the guest
+    killed_by: str | None = None
+    ended: Json | None = None      # {"outcome", "ended_at", "stdout_truncated", "stderr_truncated"}
+    _size: int = field(default=0, repr=False)
+
+    @property
+    def is_tty(self) -> bool:
+        return self.request.get("tty") is not None
+
+    @property
+    def limit_bytes(self) -> int:
+        return int(self.request["max_output_bytes"])
+
+    @property
+    def state(self) -> str:
+        if self.ended is not None:
+            return "ended"
+        return "running" if self.started is not None else "starting"
+
+    def write(self, folder: Path) -> None:
+        """The first line. Raises DiskFull with nothing left behind."""
+        with durable.space_matters("an exec record"):
+            descriptor = os.open(_path(folder, self.exec_id), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        first = {"exec_id": self.exec_id, "seq": self.seq, "epoch": self.epoch, "request": self.request,
+                 "actor": self.actor, "asked_at": self.asked_at}
+        try:
+            self._append(descriptor, first)
+        except BaseException:
+            erase(folder, self.exec_id, is_tty=self.is_tty)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def note(self, folder: Path, **happened: Any) -> None:
+        """A later line: `started`, `stdin_sent`, `killed_by` or `ended`. On disk first, then true here."""
+        with durable.space_matters("an exec record"):
+            descriptor = os.open(_path(folder, self.exec_id), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._append(descriptor, happened)
+        finally:
+            os.close(descriptor)
+        self._apply(happened)
+
+    def _apply(self, happened: Json) -> None:
+        for name in ("started", "stdin_sent", "killed_by", "ended"):
+            if name in happened:
+                setattr(self, name, happened[name])
+
+    def _append(self, descriptor: int, line: Json) -> None:
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        durable.append_all(descriptor, data, self._size, "an exec record")
+        self._size += len(data)
+
+    def public(self) -> Json:
+        """The fields of the public contract, without output."""
+        request, started, ended = self.request, self.started or {}, self.ended or {}
+        return {
+            "id": self.exec_id, "command": request["command"], "user": request["user"],
+            "cwd": request.get("cwd") or started.get("cwd"), "tty": request.get("tty"), "state": self.state,
+            "outcome": ended.get("outcome"), "continued_from": None,
+            "started_at": started.get("started_at"), "ended_at": ended.get("ended_at"),
+            "duration_ms": _duration_ms(started.get("started_at"), ended.get("ended_at")),
+            "stdout": None, "stderr": None, "stdout_truncated": bool(ended.get("stdout_truncated")),
+            "stderr_truncated": bool(ended.get("stderr_truncated")), "actor": self.actor,
+        }
+
+
+def _duration_ms(started_at: str | None, ended_at: str | None) -> int | None:
+    if started_at is None or ended_at is None:
+        return None
+    return max(0, round((seconds_of(ended_at) - seconds_of(started_at)) * 1000))
+
+
+def read(folder: Path, exec_id: str) -> Record | None:
+    """None when there is none, or when not even its first line was finished."""
+    try:
+        data = _path(folder, exec_id).read_bytes()
+    except FileNotFoundError:
+        return None
+    whole = data[:data.rfind(b"\n") + 1]
+    lines = [json.loads(line) for line in whole.splitlines()]
+    if not lines:
+        return None
+    record = Record(**lines[0], _size=len(whole))
+    for line in lines[1:]:
+        record._apply(line)
+    return record
+
+
+def found_in(folder: Path) -> list[str]:
+    return [path.stem for path in folder.glob("*.rec")]
+
+
+def erase(folder: Path, exec_id: str, *, is_tty: bool) -> None:
+    """The record last: while it is there, its output is findable and will be erased."""
+    for name in () if is_tty else ("out", "err", "idx"):
+        (folder / f"{exec_id}.{name}").unlink(missing_ok=True)
+    for piece in folder.glob(f"{exec_id}.tty.*") if is_tty else ():
+        piece.unlink(missing_ok=True)
+    _path(folder, exec_id).unlink(missing_ok=True)
+
+
+def _path(folder: Path, exec_id: str) -> Path:
+    return folder / f"{exec_id}.rec"

@@ -1,0 +1,149 @@
+"""The bodies that hostd takes, field by field. Called by the handlers; pure.
+
+Linux takes at most 128 KiB in one argument and about 2 MiB in arguments and environment together: what is over
+is refused here, by name, and not half started in a guest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sandboxes.errors import Invalid
+from sandboxes.host import fields
+from sandboxes.host.fields import REQUIRED, Wrong
+from sandboxes.lifecycle import OperationKind
+from sandboxes.spec import MachineSpec, Shape
+
+OUTPUT_BYTES = 1024 * 1024
+OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+ARGUMENT_BYTES = 131_000
+ARGUMENTS_BYTES = 1_600_000
+EXEC_ID = re.compile(r"[a-z0-9]{20}")
+SIGNAL = re.compile(r"SIG[A-Z0-9+-]{1,12}")
+_TIMEOUT_S_MAX = 30 * 86_400.0
+
+
+def command(value: Any) -> list[str] | str:
+    check = fields.text(ARGUMENT_BYTES)
+    if isinstance(value, str):
+        return str(check(value))
+    if not isinstance(value, list) or not value:
+        raise Wrong("must be text for a shell, or a list of at least one argument")
+    check(value[0])
+    later = fields.text(ARGUMENT_BYTES, empty=True)
+    return [value[0], *(later(item) for item in value[1:])]
+
+
+def terminal_size(value: Any) -> dict[str, int]:
+    side = fields.integer(1, 1000)
+    if not isinstance(value, dict) or set(value) != {"cols", "rows"}:
+        raise Wrong("must be an object with cols and rows")
+    return {"cols": side(value["cols"]), "rows": side(value["rows"])}
+
+
+def _exec_id(value: Any) -> str:
+    if not isinstance(value, str) or not EXEC_ID.fullmatch(value):
+        raise Wrong("must be 20 of a-z and 0-9")
+    return value
+
+
+def _cwd(value: Any) -> str:
+    checked: str = fields.text(4095)(value)
+    return checked
+
+
+def _stdin(value: Any) -> str:
+    """Data, not an argument: NUL is welcome."""
+    if not isinstance(value, str):
+        raise Wrong("must be text")
+    fields.encoded(value)
+    return value
+
+
+EXEC = {
+    "exec_id": (_exec_id, REQUIRED),
+    "command": (command, REQUIRED),
+    "cwd": (_cwd, None),
+    "env": (fields.environment, {}),
+    "user": (fields.text(64), "user"),
+    "stdin": (_stdin, None),
+    "stdin_open": (fields.boolean, False),
+    "tty": (terminal_size, None),
+    "timeout_s": (fields.number(0.001, _TIMEOUT_S_MAX), None),
+    "wait_s": (fields.number(0, 300), None),
+    "wake_timeout_s": (fields.number(0, 600), None),
+    "background": (fields.boolean, False),
+    "max_output_bytes": (fields.integer(0, OUTPUT_BYTES_MAX), OUTPUT_BYTES),
+}
+
+
+def read_exec(body: Any) -> dict[str, Any]:
+    request = fields.read(body, EXEC)
+    given = request["command"]
+    words = [given] if isinstance(given, str) else given
+    words = [*words, *(f"{name}={value}" for name, value in request["env"].items())]
+    if sum(len(word.encode()) + 9 for word in words) > ARGUMENTS_BYTES:
+        said = f"together with env too long: at most {ARGUMENTS_BYTES} bytes"
+        raise Invalid(f"command: {said}", errors={"command": said})
+    if request["tty"] is not None and request["stdin"] is not None:
+        raise Invalid("stdin: a terminal takes its input live", errors={"stdin": "not together with tty"})
+    return request
+
+
+def _spec(value: Any) -> MachineSpec:
+    """Unknown fields pass: a newer control plane may talk to an older hostd."""
+    if not isinstance(value, dict):
+        raise Wrong("must be an object")
+    shape = value.get("shape") or {}
+    if not isinstance(shape, dict):
+        raise Wrong("shape must be an object")
+    known = {name: shape[name] for name in Shape.__dataclass_fields__ if name in shape}
+    spec = MachineSpec.from_json({**value, "shape": known})
+    for name, check in _SPEC.items():
+        try:
+            check(getattr(spec.shape if name in Shape.__dataclass_fields__ else spec, name))
+        except Wrong as error:
+            raise Wrong(f"{name} {error}") from error
+    return spec
+
+
+_SPEC: dict[str, fields.Check] = {
+    "machine_id": fields.text(64), "generation": fields.integer(0, 2**53), "cpus": fields.integer(1, 256),
+    "memory_mib": fields.integer(64, 4 * 1024 * 1024), "machine": fields.text(32), "image": fields.text(128),
+    "disk_gib": fields.integer(1, 65_536), "hostname": fields.text(63), "env": fields.environment,
+}
+OPERATION = {
+    "operation_id": (fields.text(100), REQUIRED),
+    "kind": (fields.one_of(*(kind.value for kind in OperationKind)), REQUIRED),
+    "generation": (fields.integer(0, 2**53), REQUIRED),
+    "spec": (_spec, None),
+    "grace_s": (fields.number(0, 600), 10.0),
+}
+
+
+def read_operation(body: Any, machine_id: str) -> dict[str, Any]:
+    try:
+        request = fields.read(body, OPERATION)
+    except TypeError as error:  # a spec without machine_id or generation
+        raise Invalid("spec: machine_id and generation are required", errors={"spec": "incomplete"}) from error
+    spec: MachineSpec | None = request["spec"]
+    if spec is not None and (spec.machine_id, spec.generation) != (machine_id, request["generation"]):
+        said = "its machine_id and generation must be the operation's"
+        raise Invalid(f"spec: {said}", errors={"spec": said})
+    return request
+
+
+SIGNAL_BODY = {"signal": (fields.text(16), REQUIRED)}
+RESIZE_BODY = {"cols": (fields.integer(1, 1000), REQUIRED), "rows": (fields.integer(1, 1000), REQUIRED)}
+
+
+def read_signal(body: Any) -> str:
+    name: str = fields.read(body, SIGNAL_BODY)["signal"]
+    if not SIGNAL.fullmatch(name):
+        raise Invalid("signal: a name such as SIGINT", errors={"signal": "a name such as SIGINT"})
+    return name
+
+
+def read_resize(body: Any) -> dict[str, int]:
+    return fields.read(body, RESIZE_BODY)

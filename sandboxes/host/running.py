@@ -1,0 +1,256 @@
+"""One exec while it runs: it is begun in the guest, its output is pulled onto disk, its end is written down.
+
+Called by `execs.py`; calls the body's link, the tape and the record. Whatever breaks in between (link, agent, full
+disk, hostd itself) is met by asking the guest again from the offsets that are on disk. An outcome comes from the
+guest's wait status or is `lost` with a reason; it is never made up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sandboxes.errors import AgentLost, DiskFull, NotFound, SandboxError
+from sandboxes.guest.link import GuestLink
+from sandboxes.host import log
+from sandboxes.host.body import Body, BodyEnded
+from sandboxes.host.clock import now_text, seconds_of, text_of
+from sandboxes.host.records import Json, Record
+from sandboxes.host.scroll import Scroll
+from sandboxes.host.tape import STDERR, STDOUT, Tape
+
+DISK_PAUSE_S = 0.5
+STDIN_PIECE = 64 * 1024
+
+
+def open_tape(folder: Path, record: Record) -> Tape | Scroll:
+    if record.is_tty:
+        return Scroll(folder, record.exec_id)
+    return Tape(folder, record.exec_id, record.limit_bytes)
+
+
+class Running:
+    """`begun` tells the first caller that it started (or why not); `ended` is set once the end is on disk."""
+
+    def __init__(self, record: Record, folder: Path, body: Body, on_begin: Callable[[Record], None],
+                 on_end: Callable[[Running], None]) -> None:
+        self.record, self.folder, self.body = record, folder, body
+        self.tape = open_tape(folder, record)
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
+        self._on_begin, self._on_end = on_begin, on_end
+        self._readers: set[asyncio.Event] = set()
+        self.task: asyncio.Task[None] | None = None
+        self._stdin: asyncio.Task[None] | None = None
+
+    # -- readers: each holds a bell that rings when there is more to read, or nothing more to come ------------------
+
+    @contextlib.contextmanager
+    def bell(self) -> Any:
+        ring = asyncio.Event()
+        self._readers.add(ring)
+        try:
+            yield ring
+        finally:
+            self._readers.discard(ring)
+
+    def _ring(self) -> None:
+        for bell in self._readers:
+            bell.set()
+
+    # -- the task ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        try:
+            await self._until_ended()
+        except asyncio.CancelledError:
+            raise  # hostd goes; the next one goes on from what is on disk
+        except SandboxError as error:
+            self._refused(error)
+        except Exception as error:
+            log.failure("exec.failed", error, exec_id=self.record.exec_id)
+            await self._finish(_lost("host_error"))
+        finally:
+            self.tape.close()
+
+    async def _until_ended(self) -> None:
+        while self.record.ended is None:
+            try:
+                link = await self.body.ready()
+                await self._begin(link)
+                if self.record.ended is None:
+                    await self._pull(link)
+            except BodyEnded:
+                await self._finish(_lost(self.body.lost_reason))
+            except NotFound:
+                await self._finish(_lost("agent_restarted"))
+            except AgentLost as error:
+                log.line("exec.link_lost", exec_id=self.record.exec_id, detail=error.detail)
+
+    async def _begin(self, link: GuestLink) -> None:
+        """Started once; a repeat of a start whose answer was lost gets the same answer from the guest."""
+        if self.record.started is None:
+            answer = await link.request("exec.start", _start_params(self.record), timeout_s=60)
+            await self._note(started=_started(answer))
+            self._on_begin(self.record)
+            self._feed_stdin(link)
+        elif self._owes_stdin and self._stdin is None:
+            await self._give_up("stdin_interrupted", link)  # how much of it the guest took cannot be known
+        if not self.begun.done():
+            self.begun.set_result(None)
+
+    @property
+    def _owes_stdin(self) -> bool:
+        return self.record.request["stdin"] is not None and not self.record.stdin_sent
+
+    def _feed_stdin(self, link: GuestLink) -> None:
+        """Beside the output: a child may answer before it has read all."""
+        if self._owes_stdin:
+            self._stdin = asyncio.create_task(self._send_stdin(link), name=f"stdin {self.record.exec_id}")
+
+    async def _send_stdin(self, link: GuestLink) -> None:
+        try:
+            await send_stdin(link, self.record.exec_id, self.record.request["stdin"].encode())
+        except AgentLost:
+            self._stdin = None
+        except SandboxError:
+            pass  # it reads nothing or has ended: its outcome says what came of that
+        else:
+            await self._note(stdin_sent=True)
+
+    async def _give_up(self, reason: str, link: GuestLink) -> None:
+        await link.request("exec.kill", {"exec_id": self.record.exec_id, "reason": "killed"})
+        await self._finish(_lost(reason))
+
+    async def kill(self, by: str) -> None:
+        """Ends the whole tree in the guest; the end itself is seen as any other. Repeatable."""
+        link = await self.body.soon(5)
+        if self.record.killed_by is None:
+            self.record.note(self.folder, killed_by=by)
+        with contextlib.suppress(NotFound):
+            await link.request("exec.kill", {"exec_id": self.record.exec_id, "reason": "killed"})
+
+    async def _pull(self, link: GuestLink) -> None:
+        size = self.tape.size
+        stream = await link.stream("exec.output", {
+            "exec_id": self.record.exec_id, "offsets": {"stdout": size[STDOUT], "stderr": size[STDERR]}})
+        try:
+            async for tag, data in stream:
+                await self._keep(tag, data)
+            result = await stream.result()
+        finally:
+            await stream.cancel()
+        await self._finish(self._end_of(result))
+        await self._forget(link)
+
+    async def _keep(self, tag: int, data: bytes) -> None:
+        """Coming back for more tells the guest that this is safe: so it is on disk first, however long that takes."""
+        await self._patiently(lambda: self.tape.append(tag, data))
+        self._ring()
+
+    async def _note(self, **happened: Any) -> None:
+        await self._patiently(lambda: self.record.note(self.folder, **happened))
+
+    async def _patiently(self, write: Callable[[], None]) -> None:
+        """Repeats what a full disk refuses until there is space. The guest is held back meanwhile."""
+        told = False
+        while True:
+            try:
+                return write()
+            except DiskFull as error:
+                if not told:
+                    log.failure("exec.waits_for_space", error, exec_id=self.record.exec_id)
+                    told = True
+                await asyncio.sleep(DISK_PAUSE_S)
+
+    def _end_of(self, result: Json) -> Json:
+        cut, outcome = self.tape.truncated, outcome_of(result.get("outcome"))
+        if outcome["kind"] == "killed":
+            outcome["by"] = self.record.killed_by or "unknown"
+        return {"outcome": outcome, "ended_at": self._ended_at(result.get("ended_at")),
+                "stdout_truncated": cut[STDOUT] or result.get("stdout_truncated") is True,
+                "stderr_truncated": cut[STDERR] or result.get("stderr_truncated") is True}
+
+    def _ended_at(self, said: Any) -> str:
+        """The guest's word within what hostd saw itself: an end is older than its news, and a guest's clock may lie."""
+        now = time.time()
+        began = seconds_of((self.record.started or {"started_at": self.record.asked_at})["started_at"])
+        return text_of(min(max(said, began), now) if isinstance(said, int | float) else now)
+
+    async def _finish(self, ended: Json) -> None:
+        if self.record.started is None and not self.begun.done():
+            self.begun.set_result(None)
+        await self._note(ended=ended)
+        self._over()
+
+    def _over(self) -> None:
+        if self._stdin is not None:
+            self._stdin.cancel()
+        self._on_end(self)
+        self.ended.set()
+        self._ring()
+
+    async def _forget(self, link: GuestLink) -> None:
+        with contextlib.suppress(SandboxError):
+            await link.request("exec.forget", {"exec_id": self.record.exec_id})
+
+    def _refused(self, error: SandboxError) -> None:
+        """The guest said no, so nothing was started. Nobody else has seen this exec as anything but starting."""
+        self.record.ended = _lost("refused")
+        if not self.begun.done():
+            self.begun.set_exception(error)
+            self.begun.exception()
+        self._over()
+
+
+def _start_params(record: Record) -> Json:
+    request, command = record.request, record.request["command"]
+    params: Json = {"exec_id": record.exec_id, "env": request["env"], "user": request["user"],
+                    "stdin": request["stdin"] is not None or request["stdin_open"]}
+    params["shell" if isinstance(command, str) else "argv"] = command
+    for name in ("cwd", "tty", "timeout_s"):
+        if request[name] is not None:
+            params[name] = request[name]
+    if not record.is_tty:
+        params["max_output_bytes"] = request["max_output_bytes"]
+    return params
+
+
+def _started(answer: Json) -> Json:
+    """hostd's own clock: a guest may set its own as it likes, and durations must not show it."""
+    cwd = answer.get("cwd")
+    return {"started_at": now_text(), **({"cwd": cwd} if isinstance(cwd, str) else {})}
+
+
+def outcome_of(said: Any) -> Json:
+    """What the guest reports, held to the shapes of the contract: a guest may be hostile."""
+    kind = said.get("kind") if isinstance(said, dict) else None
+    if kind == "exited" and isinstance(said.get("code"), int):
+        return {"kind": "exited", "code": said["code"]}
+    if kind == "signaled" and isinstance(said.get("signal"), str):
+        return {"kind": "signaled", "signal": said["signal"][:16]}
+    if kind == "timed_out":
+        return {"kind": "timed_out"}
+    if kind == "killed":
+        return {"kind": "killed"}
+    return {"kind": "lost", "reason": "agent_misspoke"}
+
+
+def _lost(reason: str) -> Json:
+    return {"outcome": {"kind": "lost", "reason": reason}, "ended_at": now_text(),
+            "stdout_truncated": False, "stderr_truncated": False}
+
+
+async def send_stdin(link: GuestLink, exec_id: str, data: bytes) -> None:
+    stream = await link.stream("exec.stdin", {"exec_id": exec_id, "eof": True})
+    try:
+        for at in range(0, len(data), STDIN_PIECE):
+            await stream.write(data[at:at + STDIN_PIECE])
+        await stream.write_eof()
+        await stream.result()
+    finally:
+        await stream.cancel()
