@@ -92,7 +92,7 @@ class Double:
     async def echo(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         self.bodies.append(body)
-        return web.json_response({"method": request.method, "path": request.raw_path,
+        return web.json_response({"phase": "running", "method": request.method, "path": request.raw_path,
                                   "headers": sorted([k.lower(), v] for k, v in request.headers.items()),
                                   "body": body.decode("utf-8", "replace")})
 
@@ -150,7 +150,6 @@ async def running(limits: Limits, redis_url: str = "") -> AsyncIterator[Rig]:
             yield Rig(f"http://127.0.0.1:{port}", port, app, books, hostd, daphne, config)
         finally:
             serving.should_exit = True
-            serving.force_exit = True
             await task
             await hostd.stop()
             await daphne.stop()

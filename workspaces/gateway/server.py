@@ -28,6 +28,10 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _refused = False
 
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.access_log = False  # its lines carry query strings; `app` writes ours
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect_head()
