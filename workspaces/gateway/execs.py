@@ -44,7 +44,7 @@ async def start(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     limits = gate.config.limits
     body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
     if "exec_id" in body:
-        raise Problem("invalid", "exec_id: unknown field", errors={"exec_id": "unknown field"})
+        raise Problem("invalid", "exec_id: unknown field", errors={"exec_id": ["unknown field"]})
     wake_s = wake_timeout(body.get("wake_timeout_s", None), limits.wake_timeout_s, limits.longest_wake_s)
     named = await exec_named(gate.redis, actor, workspace_id, exchange.header(b"idempotency-key"), body)
     headers = {**as_actor(actor, place), "Content-Type": "application/json"}
@@ -78,7 +78,7 @@ async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs", exchange.query_string, as_actor(actor, place), repeatable=True)
     status, value = await gate.hostd.json(call)
-    await exchange.json(status, with_next_url(value, exchange, gate))
+    await exchange.json(status, {**value, "next": next_url(exchange, gate, value["next"])})
 
 
 async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
@@ -148,14 +148,11 @@ def wake_timeout(value: Any, default_s: float, longest_s: float) -> float:
     return float(value)
 
 
-def with_next_url(value: Any, exchange: Exchange, gate: Gate) -> Any:
-    """hostd's `next` is a cursor; ours is the URL that asks with it."""
-    cursor = value.get("next")
+def next_url(exchange: Exchange, gate: Gate, cursor: str | None) -> str | None:
+    """hostd's cursor as the URL that asks with it. Bytes of the query that are no text stay as they are."""
     if cursor is None:
-        return value
-    rest = [(k, v) for k, v in parse_qsl(exchange.query_string, keep_blank_values=True) if k != "cursor"]
-    scheme = gate.access.client(exchange)[1]
+        return None
+    kept = [pair for pair in exchange.query_string.split("&") if pair and not pair.startswith("cursor=")]
+    query = "&".join([*kept, f"cursor={cursor}"])
     host = exchange.header(b"host") or "localhost"
-    return {**value, "next": f"{scheme}://{host}{exchange.path}?{urlencode([*rest, ('cursor', cursor)])}"}
-
-
+    return f"{gate.access.client(exchange)[1]}://{host}{exchange.path}?{query}"

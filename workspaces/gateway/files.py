@@ -15,7 +15,7 @@ from workspaces.api.errors import Problem
 from workspaces.gateway import relay
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
-from workspaces.gateway.execs import as_actor, must_operate, with_next_url
+from workspaces.gateway.execs import as_actor, must_operate, next_url
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.headers import TO_HOST
 from workspaces.gateway.hostd import Call
@@ -51,7 +51,9 @@ async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
         value = json.loads(await response.read())
     except (aiohttp.ClientError, ConnectionError, ValueError):
         raise Problem("host_unreachable", "The host's answer broke off.", retry_after_s=2) from None
-    await exchange.json(response.status, with_next_url(value, exchange, gate) if "next" in value else value)
+    if "next_cursor" in value:
+        value["next"] = next_url(exchange, gate, value.pop("next_cursor"))
+    await exchange.json(response.status, value)
 
 
 async def content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:

@@ -133,6 +133,8 @@ async def problem_of(response: aiohttp.ClientResponse) -> Problem:
         code = value.pop("code")
         for reserved in ("type", "title", "status"):
             value.pop(reserved, None)
+        if isinstance(value.get("errors"), dict):
+            value["errors"] = {k: v if isinstance(v, list) else [str(v)] for k, v in value["errors"].items()}
         return Problem(code if code in STATUS else "internal", str(value.pop("detail", "")), **value)
     except (aiohttp.ClientError, ConnectionError, ValueError, KeyError, AttributeError, TypeError):
         return unreachable(f"The host answered {response.status} without saying why.")

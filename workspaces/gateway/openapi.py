@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workspaces.gateway.openapi_schemas import SCHEMAS
+
 Json = dict[str, Any]
 
 ID_SCHEMA: Json = {"type": "string", "pattern": "^[a-z2-7]{20}$"}
@@ -38,7 +40,7 @@ def parameter(name: str, schema: Json, description: str, where: str = "query", r
 WORKSPACE = parameter("id", ID_SCHEMA, "The workspace", "path", True)
 EXEC = parameter("eid", ID_SCHEMA, "The exec", "path", True)
 WAIT = parameter("wait_s", {"type": "number", "minimum": 0, "maximum": 300}, "Wait so long for the end")
-ENCODING = parameter("encoding", {"type": "string", "enum": ["utf-8", "base64"]},
+ENCODING = parameter("encoding", {"type": "string", "enum": ["text", "base64"]},
                      "`base64`: output as `stdout_b64` and `stderr_b64`, byte for byte")
 LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "At most so many (50)")
 CURSOR = parameter("cursor", {"type": "string"}, "Where the last answer's `next` goes on")
@@ -78,7 +80,7 @@ def operation(name: str, tag: str, scope: str, summary: str, parameters: list[Js
               body: Json | None = None) -> Json:
     said: Json = {"operationId": name, "tags": [tag], "summary": summary,
                   "description": f"Needs the scope `{scope}`.", "parameters": parameters, "responses": responses,
-                  "security": [{"bearer": []}, {"session": []}]}
+                  "security": [{"token": []}, {"session": []}]}
     if body is not None:
         said["requestBody"] = body
     return said
@@ -189,7 +191,5 @@ HEALTH: Json = {"/healthz": {"get": {
         "type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}}}}}}}}
 
 
-def fragments() -> Json:
-    """`{"paths": …, "components": {"schemas": …}}`, ready to be merged."""
-    from workspaces.gateway.openapi_schemas import SCHEMAS
-    return {"paths": {**EXECS, **FILES, **REST, **HEALTH}, "components": {"schemas": SCHEMAS}}
+#: `{"paths": …, "components": {"schemas": …}}`, ready to be merged. `Problem` is the API's own.
+FRAGMENT: Json = {"paths": {**EXECS, **FILES, **REST, **HEALTH}, "components": {"schemas": SCHEMAS}}

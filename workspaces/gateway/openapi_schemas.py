@@ -34,9 +34,6 @@ OUTCOME = answer(["kind"], kind={"type": "string", "enum": ["exited", "signaled"
                  code={"oneOf": [{"type": "integer"}, {"type": "string"}]}, signal=TEXT, by=TEXT, reason=TEXT)
 
 SCHEMAS: dict[str, Json] = {
-    "Problem": answer(["type", "title", "status", "code", "detail"], type=TEXT, title=TEXT, status={"type": "integer"},
-                      code=TEXT, detail=TEXT, reason=TEXT, retry_after_s={"type": "number"},
-                      errors={"type": "object", "additionalProperties": True}),
     "TerminalSize": closed(["cols", "rows"], cols=SIDE, rows=SIDE),
     "SignalRequest": closed(["signal"], signal={"type": "string", "pattern": "^SIG[A-Z0-9+-]{1,12}$"}),
     "Outcome": OUTCOME,
