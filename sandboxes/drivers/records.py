@@ -28,8 +28,12 @@ def note_start(home: MachineHome, instance: str, machine_id: str) -> None:
     atomic.write_json(body_file(home), {"instance": instance, "machine_id": machine_id})
 
 
-def note_body(home: MachineHome, body: Body) -> None:
-    atomic.write_json(body_file(home), {**record(home), "pid": body.pid, "start_ticks": body.start_ticks})
+def note_body(home: MachineHome, body: Body, **more: Any) -> None:
+    note_more(home, pid=body.pid, start_ticks=body.start_ticks, **more)
+
+
+def note_more(home: MachineHome, **more: Any) -> None:
+    atomic.write_json(body_file(home), {**record(home), **more})
 
 
 def record(home: MachineHome) -> dict[str, Any]:

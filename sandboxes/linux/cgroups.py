@@ -138,7 +138,10 @@ class Groups:
     async def delete(self, machine_id: str) -> None:
         """Removes the machine's groups; its processes have ended. Repeatable."""
         for controller in self.hierarchy.own:
-            await _remove(self._folder(controller, machine_id))
+            folder = self._folder(controller, machine_id)
+            await _remove(folder)
+            with contextlib.suppress(OSError):
+                folder.parent.rmdir()
 
     def machines(self) -> set[str]:
         found: set[str] = set()

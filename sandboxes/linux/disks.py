@@ -27,7 +27,7 @@ HEAD_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Chain:
-    """The files of one disk, in the machine's disk folder. `layers` from the base upward."""
+    """The files of one disk, in the machine's disk folder. `layers` from the base upward; no base: an empty disk."""
 
     base: str
     layers: tuple[str, ...]
@@ -40,6 +40,9 @@ class Chain:
 
     def next_head(self) -> str:
         return f"head-{int(self.head.removeprefix('head-').removesuffix('.qcow2')) + 1}.qcow2"
+
+    def below_head(self) -> tuple[str, ...]:
+        return (self.base, *self.layers) if self.base else self.layers
 
     def frozen(self, new_head: str) -> Chain:
         return replace(self, layers=(*self.layers, self.head), head=new_head)
@@ -67,6 +70,41 @@ async def create(folder: Path, base: Path, disk_gib: int) -> Chain:
         await create_head(folder, chain)
         write_chain(folder, chain)
     return chain
+
+
+async def adopt(folder: Path, source: Path) -> Chain:
+    """The disk of `folder` becomes a fresh head over the frozen chain in `source`; files nobody names then go."""
+    frozen = read_chain(source)
+    if frozen is None:
+        raise StepFailed("this capture has no disk")
+    folder.mkdir(parents=True, exist_ok=True)
+    with reserved(folder, HEAD_BYTES, "a machine's disk"):
+        share(source / frozen.base, folder / "base.img")
+        layers = tuple(_share_layer(source / name, folder) for name in (*frozen.layers, frozen.head))
+        chain = Chain("base.img", layers, _fresh_head(folder), frozen.size_bytes)
+        await create_head(folder, chain)
+        write_chain(folder, chain)
+    _collect(folder, chain)
+    return chain
+
+
+def _share_layer(source: Path, folder: Path) -> str:
+    """Named by its identity, because two machines number their heads alike."""
+    status = source.stat()
+    name = f"layer-{status.st_dev:x}-{status.st_ino:x}.qcow2"
+    share(source, folder / name)
+    return name
+
+
+def _fresh_head(folder: Path) -> str:
+    numbers = [int(path.stem.removeprefix("head-")) for path in folder.glob("head-*.qcow2")]
+    return f"head-{max(numbers, default=0) + 1}.qcow2"
+
+
+def _collect(folder: Path, chain: Chain) -> None:
+    for path in folder.glob("*.qcow2"):
+        if path.name != chain.head and path.name not in chain.layers:
+            path.unlink()
 
 
 def share(source: Path, target: Path) -> None:
@@ -108,11 +146,11 @@ def data_extents(fd: int, size: int) -> list[tuple[int, int]]:
 
 async def create_head(folder: Path, chain: Chain) -> Path:
     """Makes the chain's head file over its topmost layer, complete before it has its name."""
-    backing = chain.layers[-1] if chain.layers else chain.base
-    options = "lazy_refcounts=off,compat=1.1"
+    below = chain.below_head()
+    backing = ["-b", below[-1], "-F", "qcow2" if chain.layers else "raw"] if below else []
     aside = folder / f".{chain.head}.new"
-    argv = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-o", options, "-b", backing,
-            "-F", "qcow2" if chain.layers else "raw", str(aside), str(chain.size_bytes)]
+    argv = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-o", "lazy_refcounts=off,compat=1.1", *backing,
+            str(aside), str(chain.size_bytes)]
     try:
         await run(argv)
         atomic.publish(aside, folder / chain.head)

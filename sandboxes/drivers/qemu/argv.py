@@ -16,7 +16,8 @@ BINARY = "/usr/bin/qemu-system-x86_64"
 
 #: Descriptor numbers inside the body. 0-2 are the standard streams.
 FD_QMP, FD_AGENT, FD_TAP, FD_MEMORY, FD_KERNEL, FD_INITRAMFS, FD_INCOMING, FD_TOOLS, FD_HEAD = range(3, 12)
-FD_FIRST_LAYER = 12
+FD_HEAD_READ_ONLY = 12
+FD_FIRST_LAYER = 13
 
 AGENT_PORT = "berth.agent"
 ROOT_SERIAL, TOOLS_SERIAL = "root", "tools"
@@ -104,7 +105,10 @@ def _passed_file(fd: int, node: str, *, read_only: bool) -> list[str]:
 
 
 def _root_chain(layers: int) -> list[str]:
-    """base ◀ layer ◀ … ◀ root, each an explicit node, so that no name inside a file is ever followed."""
+    """base ◀ layer ◀ … ◀ root, each an explicit node, so that no name inside a file is ever followed.
+
+    The head comes with a second, read-only descriptor: QEMU wants it on the day the head is frozen.
+    """
     words: list[str] = []
     below = "null"
     for index in range(layers):
@@ -113,6 +117,7 @@ def _root_chain(layers: int) -> list[str]:
         driver = "driver=raw" if index == 0 else f"driver=qcow2,backing={below}"
         words += ["-blockdev", f"{driver},node-name=layer-{index},file=layer-{index}-file,read-only=on"]
         below = f"layer-{index}"
+    words += ["-add-fd", f"fd={FD_HEAD_READ_ONLY},set={FD_HEAD},opaque=frozen-head"]
     words += _passed_file(FD_HEAD, "head-file", read_only=False)
     backing = f",backing={below}" if layers else ""
     words += ["-blockdev", f"driver=qcow2,node-name={ROOT_NODE},file=head-file,discard=unmap{backing}"]

@@ -1,0 +1,205 @@
+"""A QEMU machine that runs: how it ends, its disk's size, its capture. One object per body, in this life of hostd.
+
+Made by `embody.py`; called by hostd through `base.LiveMachine`. Calls QMP, `snapshot.py` and `linux/disks.py`. Never
+knows what runs in the guest.
+
+    running ──BLOCK_IO_ERROR(nospace)──▶ condition "host_disk_full" ──space again: cont──▶ running
+    running ──SHUTDOWN──▶ "exited"      running ──process gone──▶ "killed:…" or "unknown"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandboxes.drivers.base import Capture, MachineHome
+from sandboxes.drivers.qemu import snapshot
+from sandboxes.drivers.qemu.argv import ROOT_DEVICE, ROOT_NODE
+from sandboxes.drivers.qemu.qmp import Qmp
+from sandboxes.drivers.qemu.snapshot import Image, MappedMemory
+from sandboxes.errors import NotRunning, StepFailed
+from sandboxes.linux import atomic, disks, space
+from sandboxes.linux.bodies import Body
+from sandboxes.linux.disks import Chain
+from sandboxes.linux.sealed import read_bounded
+
+SPACE_POLL_S = 2.0
+#: The guest goes on once this much is free again beyond the margin.
+SPACE_WANTED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Birth:
+    """What was true of a body when it was started; kept in its note, so that a later hostd knows it, too."""
+
+    fingerprint: str
+    memory: MappedMemory
+    head: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"fingerprint": self.fingerprint, "memory": vars(self.memory), "head": self.head}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Birth:
+        return Birth(data["fingerprint"], MappedMemory(**data["memory"]), data["head"])
+
+
+class QemuMachine:
+    def __init__(self, home: MachineHome, body: Body, birth: Birth, complaints: int | None = None) -> None:
+        self.home = home
+        self.body = body
+        self.birth = birth
+        self.pid = body.pid
+        self.agent_socket = home.run / "agent.sock"
+        #: "" or "host_disk_full": why the guest stands still though its body lives.
+        self.condition = ""
+        self._complaints = complaints
+        self._qmp: Qmp | None = None
+        self._shut_down = False
+        self._waiting_for_space: asyncio.Task[None] | None = None
+
+    # -- control -----------------------------------------------------------------------------------------------------
+
+    async def connect(self, timeout_s: float = 20.0) -> None:
+        self._qmp = await Qmp.connect(self.home.run / "qmp.sock", self._on_event, timeout_s)
+
+    @property
+    def qmp(self) -> Qmp:
+        if self._qmp is None:
+            raise NotRunning("QEMU's control socket is held by someone else")
+        return self._qmp
+
+    def _on_event(self, name: str, data: dict[str, Any]) -> None:
+        if name == "SHUTDOWN":
+            self._shut_down = True
+        elif name == "BLOCK_IO_ERROR" and data.get("nospace"):
+            self.condition = "host_disk_full"
+            if self._waiting_for_space is None or self._waiting_for_space.done():
+                self._waiting_for_space = asyncio.create_task(self._go_on_with_space(), name="wait-for-space")
+        elif name == "RESUME":
+            self.condition = ""
+
+    async def _go_on_with_space(self) -> None:
+        while self.body.alive() and self.condition:
+            if space.free_bytes(self.home.disk) > SPACE_WANTED_BYTES:
+                with contextlib.suppress(StepFailed, NotRunning):
+                    await self.qmp.execute("cont")
+            await asyncio.sleep(SPACE_POLL_S)
+
+    async def close(self) -> None:
+        """Lets go of the machine without touching it."""
+        if self._waiting_for_space is not None:
+            self._waiting_for_space.cancel()
+        if self._qmp is not None:
+            await self._qmp.close()
+            self._qmp = None
+        if self._complaints is not None:
+            os.close(self._complaints)
+            self._complaints = None
+
+    # -- its end -----------------------------------------------------------------------------------------------------
+
+    async def wait_end(self) -> str:
+        reason = await self.body.ended()
+        self.keep_complaints()
+        return "exited" if reason == "unknown" and self._shut_down else reason
+
+    async def kill(self) -> None:
+        await self.body.kill()
+
+    async def quit(self) -> None:
+        """Ends QEMU in order: its files are closed cleanly. For machines whose guest is of no interest any more."""
+        with contextlib.suppress(NotRunning, StepFailed):
+            await self.qmp.execute("quit", timeout_s=5)
+        try:
+            async with asyncio.timeout(5):
+                await self.body.ended()
+        except TimeoutError:
+            await self.body.kill()
+
+    def complaints(self) -> str:
+        """What QEMU itself said on its standard streams, bounded."""
+        return read_bounded(self._complaints).strip() if self._complaints is not None else ""
+
+    def keep_complaints(self) -> None:
+        with contextlib.suppress(OSError):
+            if said := self.complaints():
+                (self.home.run / "console.log").write_text(said + "\n")
+
+    # -- its disk ----------------------------------------------------------------------------------------------------
+
+    async def _top_node(self) -> str:
+        for device in await self.qmp.execute("query-block"):
+            if str(device.get("qdev", "")).split("/")[-2:-1] == [ROOT_DEVICE] or device.get("qdev") == ROOT_DEVICE:
+                return str(device["inserted"]["node-name"])
+        raise StepFailed("QEMU has no root disk")
+
+    async def fit_disk(self, disk_gib: int) -> None:
+        await self.qmp.execute("block_resize", {"node-name": await self._top_node(), "size": disk_gib * disks.GIB})
+
+    async def _true_chain(self) -> Chain:
+        """The chain as QEMU has it. A hostd that died while it froze a head may have noted one head too many."""
+        chain = disks.read_chain(self.home.disk)
+        if chain is None:
+            raise StepFailed("this machine has no disk")
+        top = await self._top_node()
+        head = self.birth.head if top == ROOT_NODE else f"{top}.qcow2"
+        if head != chain.head and head in chain.layers:
+            chain = Chain(chain.base, chain.layers[:chain.layers.index(head)], head, chain.size_bytes)
+            disks.write_chain(self.home.disk, chain)
+        return chain
+
+    # -- capture -----------------------------------------------------------------------------------------------------
+
+    async def capture(self, into: Path) -> Capture:
+        into.mkdir(parents=True, exist_ok=True)
+        with space.reserved(into, self.birth.memory.size + disks.HEAD_BYTES, "a memory image"):
+            chain = await self._true_chain()
+            grown = chain.frozen(chain.next_head())
+            (self.home.disk / grown.head).unlink(missing_ok=True)
+            await disks.create_head(self.home.disk, grown)
+            top = await self._top_node()
+            await self._add_head(grown)
+            disks.write_chain(self.home.disk, grown)
+
+            async def freeze() -> None:
+                await self.qmp.execute("blockdev-snapshot", {"node": top, "overlay": _node_of(grown.head)})
+
+            taken = await snapshot.take(self.qmp, self.body, self.birth.memory, into, freeze)
+            return await asyncio.to_thread(self._finish_capture, into, grown, taken)
+
+    async def _add_head(self, chain: Chain) -> None:
+        """The next head becomes a node of QEMU's that nothing is above or below yet."""
+        path, node = self.home.disk / chain.head, _node_of(chain.head)
+        writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        readable = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fdset, name = await self.qmp.pass_file(writable, node)
+            await self.qmp.pass_file(readable, node, fdset)
+        finally:
+            os.close(writable)
+            os.close(readable)
+        file = {"driver": "file", "filename": name, "node-name": f"{node}-file", "discard": "unmap"}
+        await self.qmp.execute("blockdev-add", {"driver": "qcow2", "node-name": node, "file": file, "backing": None,
+                                                "discard": "unmap"})
+
+    def _finish_capture(self, into: Path, chain: Chain, taken: snapshot.Taken) -> Capture:
+        """The image's other files by hard link, then image.json, which makes it complete."""
+        if self.birth.memory.base:
+            disks.share(Path(self.birth.memory.base), into / "base.mem")
+        for name in (chain.base, *chain.layers):
+            disks.share(self.home.disk / name, into / name)
+        frozen = Chain(chain.base, chain.layers[:-1], chain.layers[-1], chain.size_bytes)
+        disks.write_chain(into, frozen)
+        image = Image(into, self.birth.fingerprint, self.birth.memory.size)
+        snapshot.write_image(image)
+        atomic.sync_folder(into)
+        return Capture(into, taken.pause_ms, taken.pages_bytes, image.fingerprint)
+
+
+def _node_of(head: str) -> str:
+    return head.removesuffix(".qcow2")
