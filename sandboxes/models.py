@@ -25,6 +25,7 @@ class Host(models.Model):
     capacity = models.JSONField(default=dict, blank=True)
     images = models.JSONField(default=dict, blank=True)
     schedulable = models.BooleanField(default=True, help_text="Off: what is here stays, nothing new comes")
+    draining = models.BooleanField(default=False, help_text="Its machines are being put to rest; none starts")
     last_seen_at = models.DateTimeField(null=True, blank=True)
     feed_seq = models.BigIntegerField(default=0, help_text="The last fact of its feed that became events")
 

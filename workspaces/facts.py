@@ -20,5 +20,5 @@ def gather(workspace: Workspace, now: datetime | None = None) -> Facts:
         intent=workspace.intent, generation=workspace.generation, phase=body.phase,
         booted_generation=body.booted_generation, failed_reason=workspace.failed_reason, end_reason=body.end_reason,
         was_running=workspace.was_running, has_sandbox=body.exists, stage=body.stage, open_plan=body.open_plan,
-        trouble=body.trouble, cause=workspace.cause,
+        trouble=body.trouble, host_open=body.host_open, cause=workspace.cause,
         purge_due=workspace.intent == "deleted" and workspace.purge_at is not None and workspace.purge_at <= moment)

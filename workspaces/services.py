@@ -16,7 +16,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from workspaces import events, nudges, quota, wake as bell
+from workspaces import events, nudges, quota
+from workspaces import wake as bell
 from workspaces.actors import SYSTEM, Actor
 from workspaces.announce import announce
 from workspaces.api.errors import Problem

@@ -79,6 +79,7 @@ class Facts:
     stage: str = ""
     trouble: str = ""              # why the open plan waits, e.g. "host_unreachable"
     cause: str = ""
+    host_open: bool = True         # False while the host puts its machines to rest
 
 
 ACCEPTED = Permit(Answer.ACCEPTED)
@@ -117,7 +118,7 @@ def next_plan(facts: Facts) -> Next:
     """What reconcile does now. Asked again after each slice, until it says NOTHING."""
     if facts.intent == "deleted":
         return _next_deleted(facts)
-    if facts.intent == "stopped" or facts.failed_reason:
+    if facts.intent == "stopped" or facts.failed_reason or not facts.host_open:
         return _next_at_rest(facts)
     return _next_running(facts)
 
@@ -173,6 +174,8 @@ def visible(facts: Facts) -> tuple[str, str]:
         return "failed", facts.failed_reason
     if facts.intent == "stopped":
         return ("stopping", facts.trouble) if facts.phase in LIVE else ("stopped", facts.cause)
+    if not facts.host_open:
+        return ("stopping" if facts.phase in LIVE else "stopped"), "host_draining"
     if facts.phase is Phase.RUNNING and facts.booted_generation >= facts.generation:
         return "running", facts.cause
     changing = "waking" if facts.was_running else "creating"

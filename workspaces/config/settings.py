@@ -128,6 +128,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["workspaces.api.auth.NeedsScope"],
     "DEFAULT_PARSER_CLASSES": ["workspaces.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["workspaces.api.rendering.BerthJSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "workspaces.api.rendering.OneLanguage",
     "DEFAULT_SCHEMA_CLASS": "workspaces.api.schema.BerthSchema",
     "EXCEPTION_HANDLER": "workspaces.api.problems.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

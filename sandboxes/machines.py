@@ -1,0 +1,189 @@
+"""THE HATCH between the floors: the only way upstairs reaches a machine. Called by workspaces' reconcile, facts,
+courier and commands; calls plans and hostlink. Takes specs and ids, never a person.
+
+    believe (rows, free)   observe (asks hostd)   carry out (one slice of a plan, under a lease)   forget
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from sandboxes import errors
+from sandboxes.hostlink import HostLink, link_to
+from sandboxes.lifecycle import Phase
+from sandboxes.models import Host, Lease, PlanRun, Sandbox
+from sandboxes.plans import lease, runner
+from sandboxes.plans.catalog import PLANS
+from sandboxes.plans.lease import Grant, LeaseLost
+from sandboxes.plans.runner import Progress
+from sandboxes.plans.steps import Context
+from sandboxes.spec import MachineSpec
+
+__all__ = ["Belief", "Grant", "LeaseLost", "Progress", "believed", "carry_out", "forget", "link", "observe",
+           "register_host", "release", "restless", "take"]
+
+take, release = lease.take, lease.release
+SEEN_EVERY = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What the rows say of a machine."""
+
+    exists: bool = False
+    phase: Phase = Phase.ABSENT
+    booted_generation: int = 0
+    end_reason: str = ""
+    stage: str = ""
+    disk_used_bytes: int | None = None
+    host: str | None = None
+    accelerator: str | None = None
+    open_plan: str = ""
+    trouble: str = ""
+    host_open: bool = True
+
+
+def believed(machine_id: str, generation: int) -> Belief:
+    """Rows only. An open plan of an older generation counts for nothing."""
+    run = PlanRun.objects.filter(machine_id=machine_id, generation=generation, state__in=runner.OPEN).first()
+    plan, trouble = (run.plan, run.error_code) if run is not None else ("", "")
+    row = Sandbox.objects.select_related("host").filter(pk=machine_id).first()
+    if row is None:
+        return Belief(open_plan=plan, trouble=trouble)
+    host = row.host
+    return Belief(
+        exists=True, phase=Phase(row.phase), booted_generation=row.booted_generation, end_reason=row.end_reason,
+        stage=row.stage, disk_used_bytes=row.disk_used_bytes, host=None if host is None else host.pk,
+        accelerator=None if host is None else host.capabilities.get("accelerator"), open_plan=plan, trouble=trouble,
+        host_open=host is None or not host.draining)
+
+
+def bodies(machine_ids: list[str]) -> dict[str, Sandbox]:
+    """Rows of many machines at once, for lists."""
+    return Sandbox.objects.select_related("host").in_bulk(machine_ids)
+
+
+def observe(grant: Grant) -> bool:
+    """Asks hostd and writes what it says. False: nobody to ask, or the host does not answer now."""
+    row = Sandbox.objects.select_related("host").filter(pk=grant.machine_id).first()
+    if row is None or row.host is None:
+        return False
+    try:
+        seen = link_to(row.host.address).observe(grant.machine_id)
+    except errors.HostUnreachable:
+        return False
+    runner.note_observation(grant, row, seen)
+    return True
+
+
+def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_s: float) -> Progress:
+    """One slice of the named plan. Raises LeaseLost."""
+    with transaction.atomic():
+        lease.hold(grant)
+        row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
+    return runner.advance(PLANS[plan], Context(spec=spec, sandbox=row, grant=grant, wait_s=wait_s))
+
+
+def vanish(grant: Grant) -> None:
+    """After a purge: the body's row goes, because nothing of it is on any host."""
+    with transaction.atomic():
+        lease.hold(grant)
+        Sandbox.objects.filter(pk=grant.machine_id).delete()
+
+
+def forget(machine_id: str) -> None:
+    """Everything that is remembered of a machine that is gone. Within the caller's transaction."""
+    PlanRun.objects.filter(machine_id=machine_id).delete()
+    Sandbox.objects.filter(pk=machine_id).delete()
+    Lease.objects.filter(pk=machine_id).delete()
+
+
+def restless() -> set[str]:
+    """Machines with an open plan whose pause is over, or whose worker vanished."""
+    now = timezone.now()
+    due = PlanRun.objects.filter(state__in=runner.OPEN).filter(Q(next_try_at=None) | Q(next_try_at__lte=now))
+    lost = Lease.objects.filter(expires_at__lte=now)
+    rung = Lease.objects.filter(expires_at=None, rung=True)
+    return {*due.values_list("machine_id", flat=True), *lost.values_list("pk", flat=True),
+            *rung.values_list("pk", flat=True)}
+
+
+def pausing() -> set[str]:
+    """Machines whose open plan waits for its next try."""
+    waiting = PlanRun.objects.filter(state__in=runner.OPEN, next_try_at__gt=timezone.now())
+    return set(waiting.values_list("machine_id", flat=True))
+
+
+def hosts() -> list[Host]:
+    return list(Host.objects.order_by("pk"))
+
+
+def link(host: Host) -> HostLink:
+    return link_to(host.address)
+
+
+def look_at(host: Host) -> set[str]:
+    """Hears from a host: notes that it lives and what it has, and names the machines whose row says otherwise.
+    Raises HostUnreachable."""
+    door = link_to(host.address)
+    _note_host(host, door.host())
+    seen = {m["machine_id"]: m["phase"] for m in door.machines()}
+    believed_here = dict(Sandbox.objects.filter(host=host).values_list("machine_id", "phase"))
+    return {mid for mid, phase in believed_here.items() if seen.get(mid, Phase.ABSENT.value) != phase}
+
+
+def register_host(host_id: str, name: str, address: str) -> Host:
+    """Makes or renews a host's row from what it says of itself. Raises HostUnreachable."""
+    host, _ = Host.objects.update_or_create(
+        pk=host_id, defaults={"name": name, "address": address, "draining": False})
+    _note_host(host, link_to(address).host(), force=True)
+    return host
+
+
+def _note_host(host: Host, said: dict[str, Any], force: bool = False) -> None:
+    now = timezone.now()
+    fresh = host.last_seen_at is not None and host.last_seen_at > now - SEEN_EVERY
+    if fresh and not force:
+        return
+    host.version = str(said.get("version", ""))[:40]
+    host.capabilities, host.images = said.get("capabilities", {}), said.get("images", {})
+    host.capacity = {**said.get("capacity", {}), "used": said.get("used", {})}
+    host.last_seen_at = now
+    host.save(update_fields=["version", "capabilities", "images", "capacity", "last_seen_at"])
+
+
+def images() -> set[str]:
+    """What new machines may be made of: what some host has."""
+    return {"default"} | {name for host in Host.objects.all() for name in host.images}
+
+
+def drain_hosts() -> None:
+    """No machine starts any more, and those that run are to be put to rest."""
+    Host.objects.update(draining=True)
+
+
+def live() -> list[str]:
+    """Machines that have a body, as far as rows know."""
+    phases = [Phase.STARTING.value, Phase.RUNNING.value, Phase.STOPPING.value]
+    return list(Sandbox.objects.filter(phase__in=phases).order_by("pk").values_list("pk", flat=True))
+
+
+def read_feed(host: Host, wait_s: float) -> dict[str, Any]:
+    """What happened on the host after what we know. Raises HostUnreachable."""
+    return link_to(host.address).feed(host.feed_seq, wait_s)
+
+
+def remember_feed(host: Host, seq: int) -> None:
+    """Within the transaction that made the facts events: each becomes exactly one."""
+    Host.objects.filter(pk=host.pk).update(feed_seq=seq)
+    host.feed_seq = seq
+
+
+def machines_on(host: Host) -> list[str]:
+    return list(Sandbox.objects.filter(host=host).values_list("pk", flat=True))

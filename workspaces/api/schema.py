@@ -1,0 +1,104 @@
+"""The OpenAPI document: what every operation has in common, and the gateway's part. Called by drf-spectacular.
+
+Views name their parameters with the constants here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+
+PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
+PROBLEM_STATUSES = {
+    "400": "Not valid", "401": "No or bad credentials", "403": "Scope, role, quota or CSRF",
+    "404": "Not there, or not yours", "409": "Its state does not allow this, or a conflict", "413": "Too large",
+    "415": "Not JSON", "429": "Too many requests",
+}
+PROBLEM_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+        "code": {"type": "string", "description": "A stable word"}, "detail": {"type": "string"},
+        "reason": {"type": "string", "description": "Why a state refused"},
+        "retry_after_s": {"type": "number"},
+        "errors": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+    },
+}
+
+
+def query_parameter(name: str, kind: Any, description: str, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=description, **more)
+
+
+LIST = [
+    query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}, "How many at most"),
+    query_parameter("cursor", OpenApiTypes.STR, "From `next`"),
+]
+WAIT = [
+    query_parameter("wait", {"type": "string", "enum": ["true", "false"]}, "Answer when it is so"),
+    query_parameter("timeout_s", {"type": "number", "minimum": 0, "maximum": 300, "default": 30},
+                    "How long to wait; too short is no error"),
+]
+PURGE = query_parameter("purge", {"type": "string", "enum": ["true", "false"]}, "End the time of grace now")
+IDEMPOTENT = OpenApiParameter(
+    "Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+    OpenApiParameter.HEADER, description="The same key and body within 24 h gives the same object")
+WORKSPACE_FILTERS = [
+    query_parameter("state", OpenApiTypes.STR, "Only those in this state; `deleted` shows the trash",
+                    enum=["creating", "running", "standby", "stopped", "failed", "deleted", "waking", "parking",
+                          "stopping", "restoring", "deleting"]),
+    query_parameter("name", OpenApiTypes.STR, "Only this name"),
+    query_parameter("owner", OpenApiTypes.STR, "Only this person's"),
+    query_parameter("image", OpenApiTypes.STR, "Only this image"),
+    query_parameter("label.KEY", OpenApiTypes.STR, "Only those whose label KEY has this value"),
+]
+
+
+class BerthSchema(AutoSchema):
+    """Lists are `{"results","next"}`, and every operation may answer with a problem."""
+
+    def get_tags(self) -> list[str]:
+        words = [word for word in self.path.removeprefix("/api/v1/").split("/") if word and not word.startswith("{")]
+        return words[:1] or ["berth"]
+
+    def _get_response_for_code(self, serializer: Any, status_code: str, media_types: Any = None,
+                               direction: Any = "response") -> Any:
+        many = getattr(serializer, "many", False)
+        said = super()._get_response_for_code(serializer, status_code, media_types, direction)
+        if many:
+            for content in said.get("content", {}).values():
+                content["schema"] = {
+                    "type": "object", "required": ["results", "next"],
+                    "properties": {"results": content["schema"], "next": {"type": "string", "nullable": True}}}
+        return said
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> Any:
+        operation = super().get_operation(*args, **kwargs)
+        if operation is not None:
+            for status, description in PROBLEM_STATUSES.items():
+                operation["responses"].setdefault(status, {
+                    "description": description, "content": {"application/problem+json": {"schema": PROBLEM_REF}}})
+        return operation
+
+
+def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Adds the problem's schema and what the gateway answers by itself (execs, files, metrics, health)."""
+    components = result.setdefault("components", {})
+    components.setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+    for name, part in gateway_fragment().get("components", {}).items():
+        components.setdefault(name, {}).update(part)
+    for path, operations in gateway_fragment().get("paths", {}).items():
+        result["paths"].setdefault(path, {}).update(operations)
+    result["paths"] = dict(sorted(result["paths"].items()))
+    return result
+
+
+def gateway_fragment() -> dict[str, Any]:
+    """`paths` and `components` of the gateway's own operations."""
+    from workspaces.gateway import openapi
+
+    return dict(openapi.FRAGMENT)

@@ -1,0 +1,94 @@
+"""Rows as the contract shows them. Called by views; asks the hatch for the body's facts, in bulk for lists.
+
+Plain dictionaries, because they are made for every request; `serializers.WorkspaceOut` describes the same (a test
+holds them together).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from sandboxes import machines
+from sandboxes.models import Host, Sandbox
+from workspaces import quota
+from workspaces.actors import Actor
+from workspaces.models import AccessToken, Membership, User, Workspace
+
+
+def instant(at: datetime | None) -> str | None:
+    """RFC 3339 in UTC."""
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def workspace(row: Workspace, actor: Actor, request: HttpRequest) -> dict[str, Any]:
+    return workspaces([row], actor, request)[0]
+
+
+def workspaces(rows: Iterable[Workspace], actor: Actor, request: HttpRequest) -> list[dict[str, Any]]:
+    """Many at the price of two queries."""
+    listed = list(rows)
+    ids = [row.pk for row in listed]
+    bodies = machines.bodies(ids)
+    memberships = Membership.objects.filter(user_id=actor.user_id, workspace_id__in=ids)
+    roles = dict(memberships.values_list("workspace_id", "role"))
+    template = preview_template(request)
+    return [_workspace(row, actor, bodies.get(row.pk), roles.get(row.pk), template) for row in listed]
+
+
+def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: str | None,
+               template: str) -> dict[str, Any]:
+    host = body.host if body is not None else None
+    mine = row.owner_id == actor.user_id or membership is not None
+    return {
+        "id": row.pk, "name": row.name, "state": row.state, "state_reason": row.state_reason or None,
+        "owner": row.owner.get_username(),
+        "role": membership if membership and row.owner_id != actor.user_id else "owner",
+        "image": row.image, "cpus": row.cpus, "memory_mib": row.memory_mib, "disk_gib": row.disk_gib,
+        "disk_used_bytes": body.disk_used_bytes if body is not None else None, "gpu": row.gpu,
+        # An admin who is no member sees metadata; what a variable holds is content.
+        "env": row.env if mine else {}, "labels": row.labels, "idle": row.idle, "network": row.network,
+        "secrets": row.secrets, "created_at": instant(row.created_at),
+        "last_activity_at": instant(row.last_activity_at), "last_activity_kind": row.last_activity_kind or None,
+        "next_transition": _next_transition(row), "purge_at": instant(row.purge_at), "head_checkpoint": None,
+        "host": host.name if host is not None else None,
+        "accelerator": host.capabilities.get("accelerator") if host is not None else None,
+        "preview_url_template": template.replace("{id}", row.pk),
+    }
+
+
+def _next_transition(row: Workspace) -> dict[str, Any] | None:
+    if row.intent != "deleted" or row.purge_at is None:
+        return None
+    return {"to": "purged", "at": instant(row.purge_at), "because": "trash"}
+
+
+def preview_template(request: HttpRequest) -> str:
+    """`{port}` and `{id}` are still in it. The port people came by is the port previews are reached by."""
+    _, _, port = request.get_host().rpartition(":")
+    scheme = "https" if settings.TLS else "http"
+    suffix = f":{port}" if port.isdigit() else ""
+    return f"{scheme}://{{port}}--{{id}}.{settings.PREVIEW_DOMAIN}{suffix}/"
+
+
+def token(row: AccessToken) -> dict[str, Any]:
+    return {"id": row.pk, "name": row.name, "hint": row.hint, "scopes": row.scopes, "workspace_ids": row.workspace_ids,
+            "created_at": instant(row.created_at), "expires_at": instant(row.expires_at),
+            "last_used_at": instant(row.last_used_at)}
+
+
+def me(user: User, actor: Actor) -> dict[str, Any]:
+    return {"id": user.pk, "name": user.get_username(), "is_admin": actor.is_admin, "actor": actor.to_json(),
+            "scopes": sorted(actor.scopes), "quota": quota.limit_of(user).to_json(),
+            "used": quota.used_by(user).to_json()}
+
+
+def host(row: Host, machine_count: int, reachable: bool) -> dict[str, Any]:
+    return {"id": row.pk, "name": row.name, "version": row.version, "schedulable": row.schedulable,
+            "draining": row.draining, "reachable": reachable, "last_seen_at": instant(row.last_seen_at),
+            "capabilities": row.capabilities, "capacity": row.capacity, "images": row.images,
+            "machines": machine_count}

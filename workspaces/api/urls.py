@@ -1,0 +1,52 @@
+"""Addresses below /api/v1/ that Django answers. Read by config/urls. An id has one form, so others are no address."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.urls import path, register_converter
+from drf_spectacular.renderers import OpenApiJsonRenderer
+from drf_spectacular.views import SpectacularAPIView
+
+from workspaces.api import account, operations, views
+
+
+class IdConverter:
+    """20 characters of [a-z2-7]."""
+
+    regex = "[a-z2-7]{20}"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+class Schema(SpectacularAPIView):
+    """The OpenAPI document, as JSON, for everybody."""
+
+    public = True
+    authentication_classes: ClassVar = []
+    renderer_classes: ClassVar = [OpenApiJsonRenderer]
+
+
+register_converter(IdConverter, "id")
+
+urlpatterns = [
+    path("schema/", Schema.as_view()),
+    path("workspaces", views.WorkspaceList.as_view()),
+    path("workspaces/<id:workspace_id>", views.WorkspaceDetail.as_view()),
+    path("workspaces/<id:workspace_id>/start", views.Start.as_view()),
+    path("workspaces/<id:workspace_id>/stop", views.Stop.as_view()),
+    path("workspaces/<id:workspace_id>/standby", views.Standby.as_view()),
+    path("workspaces/<id:workspace_id>/restart", views.Restart.as_view()),
+    path("workspaces/<id:workspace_id>/undelete", views.Undelete.as_view()),
+    path("workspaces/<id:workspace_id>/events", views.EventList.as_view()),
+    path("tokens", account.TokenList.as_view()),
+    path("tokens/<id:token_id>", account.TokenDetail.as_view()),
+    path("me", account.Me.as_view()),
+    path("session", account.SessionView.as_view()),
+    path("session/setup", account.SessionSetup.as_view()),
+    path("hosts", operations.HostList.as_view()),
+]

@@ -1,0 +1,193 @@
+"""Workspaces and their events over REST. Called by urls; asks selectors, then services; shows rows with `shapes`.
+
+Each view: who (auth) → which row, and may they (selectors) → is the body sound (serializers) → do it (services).
+Waiting is the gateway's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from sandboxes import machines
+from workspaces import events, selectors, services
+from workspaces.actors import Actor
+from workspaces.api import queries, shapes
+from workspaces.api.auth import actor_of
+from workspaces.api.errors import Problem
+from workspaces.api.idempotency import once
+from workspaces.api.schema import IDEMPOTENT, LIST, PURGE, WAIT, WORKSPACE_FILTERS, query_parameter
+from workspaces.api.serializers import STATES, Empty, EventOut, WorkspaceCreate, WorkspaceOut, WorkspacePatch
+from workspaces.models import Workspace
+from workspaces.state import Answer
+
+READ, WRITE = "workspaces:read", "workspaces:write"
+REACHED = {"start": "running", "restart": None, "stop": "stopped", "standby": "standby", "undelete": "stopped",
+           "delete": "deleted"}
+Deed = Callable[[Actor, Workspace], tuple[Workspace, Answer]]
+
+
+class WorkspaceList(APIView):
+    scopes: ClassVar = {"GET": READ, "POST": WRITE}
+
+    @extend_schema(operation_id="workspaces_list", summary="Every workspace one may see",
+                   parameters=[*LIST, *WORKSPACE_FILTERS], responses=WorkspaceOut(many=True))
+    def get(self, request: Request) -> Response:
+        actor = actor_of(request)
+        rows = _filtered(request, selectors.workspaces_of(actor, metadata=True))
+        return Response(queries.page(request, rows, lambda found: shapes.workspaces(found, actor, request)))
+
+    @extend_schema(operation_id="workspaces_create", summary="Make a workspace; it starts at once",
+                   parameters=[*WAIT, IDEMPOTENT], request=WorkspaceCreate, responses={200: WorkspaceOut,
+                                                                                       201: WorkspaceOut})
+    def post(self, request: Request) -> Response:
+        actor = actor_of(request)
+        queries.check_wait(request)
+        if actor.workspace_ids is not None:
+            raise Problem("scope_missing", "This token is limited to named workspaces.")
+        form = WorkspaceCreate(data=request.data)
+        form.is_valid(raise_exception=True)
+        fields = _creation(form.validated_data)
+
+        def work() -> tuple[int, str, Response]:
+            row = services.create(actor, fields)
+            shown = shapes.workspace(row, actor, request)
+            return 201, row.pk, Response(shown, status=201, headers={"Location": f"/api/v1/workspaces/{row.pk}"})
+
+        return once(request, work, lambda pk: _show_again(request, pk))
+
+
+class WorkspaceDetail(APIView):
+    scopes: ClassVar = {"GET": READ, "PATCH": WRITE, "DELETE": WRITE}
+
+    @extend_schema(operation_id="workspaces_get", summary="One workspace", responses=WorkspaceOut)
+    def get(self, request: Request, workspace_id: str) -> Response:
+        return Response(_show_again(request, workspace_id))
+
+    @extend_schema(operation_id="workspaces_change", summary="Change what it is", request=WorkspacePatch,
+                   responses=WorkspaceOut)
+    def patch(self, request: Request, workspace_id: str) -> Response:
+        actor = actor_of(request)
+        row = selectors.workspace_for(actor, workspace_id, needs="owner", metadata=True)
+        form = WorkspacePatch(data=request.data)
+        form.is_valid(raise_exception=True)
+        _check_gpu(form.validated_data)
+        row = services.patch(actor, row, form.validated_data)
+        return Response(shapes.workspace(row, actor, request))
+
+    @extend_schema(operation_id="workspaces_delete", summary="Into the trash; its name is free at once",
+                   parameters=[PURGE, *WAIT], responses={200: WorkspaceOut, 202: WorkspaceOut})
+    def delete(self, request: Request, workspace_id: str) -> Response:
+        actor = actor_of(request)
+        queries.check_wait(request)
+        purge = queries.flag(request, "purge")
+        row = selectors.workspace_for(actor, workspace_id, needs="owner", metadata=True)
+        row, _ = services.delete(actor, row, purge=purge)
+        return Response(shapes.workspace(row, actor, request), status=202)
+
+
+class Command(APIView):
+    """POST …/{verb}: 200 when it is already so, 202 when accepted, 409 with a reason when refused."""
+
+    scopes: ClassVar = {"POST": WRITE}
+    verb: str
+    deed: Deed
+    needs = "operator"
+
+    def post(self, request: Request, workspace_id: str) -> Response:
+        actor = actor_of(request)
+        queries.check_wait(request)
+        row = selectors.workspace_for(actor, workspace_id, needs=self.needs, metadata=True)
+        Empty(data=request.data or {}).is_valid(raise_exception=True)
+
+        def work() -> tuple[int, str, Response]:
+            changed, answer = type(self).deed(actor, row)
+            there = answer is Answer.ALREADY and REACHED[self.verb] in (None, changed.state)
+            status = 200 if there else 202
+            return status, changed.pk, Response(shapes.workspace(changed, actor, request), status=status)
+
+        return once(request, work, lambda pk: _show_again(request, pk))
+
+
+def command(verb: str, deed: Deed, summary: str, needs: str = "operator") -> Any:
+    """The view class of one verb, with its own place in the schema."""
+    made = type(f"{verb.title()}View", (Command,), {"verb": verb, "deed": staticmethod(deed), "needs": needs})
+    described = extend_schema(operation_id=f"workspaces_{verb}", summary=summary, parameters=[*WAIT, IDEMPOTENT],
+                              request=Empty, responses={200: WorkspaceOut, 202: WorkspaceOut})
+    return extend_schema_view(post=described)(made)
+
+
+Start = command("start", services.start, "Let it run")
+Stop = command("stop", services.stop, "Let it stop; its disk stays")
+Standby = command("standby", services.standby, "Put it to rest with its memory, where hosts can")
+Restart = command("restart", services.restart, "A new body over the same disk")
+Undelete = command("undelete", services.undelete, "Out of the trash, stopped", needs="owner")
+
+
+class EventList(APIView):
+    scopes: ClassVar = {"GET": READ}
+
+    @extend_schema(operation_id="workspaces_events", summary="What happened, oldest first, without gaps",
+                   parameters=[query_parameter("after", int, "Events with a higher number only"), LIST[0]],
+                   responses=EventOut(many=True))
+    def get(self, request: Request, workspace_id: str) -> Response:
+        row = selectors.workspace_for(actor_of(request), workspace_id, metadata=True)
+        after = queries.whole(request, "after", 0, 0, 2**63 - 1)
+        limit = queries.whole(request, "limit", queries.DEFAULT_LIMIT, 1, queries.MAX_LIMIT)
+        found = events.since(row, after, limit + 1)
+        shown = [events.to_json(event) for event in found[:limit]]
+        more = queries.next_url(request, after=shown[-1]["seq"]) if len(found) > limit else None
+        return Response({"results": shown, "next": more})
+
+
+def _show_again(request: Request, workspace_id: str) -> dict[str, Any]:
+    actor = actor_of(request)
+    return shapes.workspace(selectors.workspace_for(actor, workspace_id, metadata=True), actor, request)
+
+
+def _creation(fields: dict[str, Any]) -> dict[str, Any]:
+    fields.pop("from_checkpoint", None)
+    _check_gpu(fields)
+    image = fields.get("image", "default")
+    if image not in machines.images():
+        raise Problem("invalid", "Some fields are not valid.", errors={"image": [f"No host has the image {image!r}."]})
+    fields.setdefault("network", {"mode": "deny-all"})
+    return fields
+
+
+def _check_gpu(fields: dict[str, Any]) -> None:
+    if fields.get("gpu") is not None:
+        raise Problem("invalid", "Some fields are not valid.", errors={"gpu": ["No host has a GPU to lend."]})
+
+
+def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace]:
+    """`?state=&name=&owner=&image=&label.KEY=`. The trash is shown to those who ask for it."""
+    state = queries.text(request, "state")
+    if state is None:
+        rows = rows.exclude(intent="deleted")
+    elif state not in STATES:
+        raise queries.refuse("state", f"One of {', '.join(STATES)}.")
+    else:
+        rows = rows.filter(state=state)
+    for name, column in (("name", "name"), ("owner", "owner__username"), ("image", "image")):
+        said = queries.text(request, name)
+        if said is not None:
+            rows = rows.filter(**{column: said})
+    for parameter in request.GET:
+        if parameter.startswith("label."):
+            rows = _labelled(rows, parameter.removeprefix("label."), queries.text(request, parameter) or "")
+    return rows
+
+
+def _labelled(rows: QuerySet[Workspace], key: str, value: str) -> QuerySet[Workspace]:
+    if not key or len(key) > 63 or "\x00" in key:
+        raise queries.refuse(f"label.{key[:63]}", "Not a label's key.")
+    alias = f"label_{len(rows.query.annotations)}"
+    return rows.alias(**{alias: KeyTextTransform(key, "labels")}).filter(**{alias: value})

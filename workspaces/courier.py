@@ -1,0 +1,101 @@
+"""Carries a host's facts upstairs: each fact becomes exactly one event, or a ring at reconcile's bell.
+
+Called by the `courier` command, one thread per host; reads hostd's feed through the hatch. Facts about execs and
+files come from the guest's side and are believed only about their own workspace.
+
+    feed after N ──▶ one transaction: events + "N' is known" ──▶ rings after commit
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import close_old_connections, transaction
+from django.utils.dateparse import parse_datetime
+
+from sandboxes import machines
+from sandboxes.errors import SandboxError
+from sandboxes.models import Host
+from workspaces import events, wake
+from workspaces.actors import Actor
+from workspaces.models import Workspace
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 10.0
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+MAX_TEXT = 2000
+EVENT_KINDS = ("exec.", "file.")
+
+
+def follow(host_id: str, stop: threading.Event) -> None:
+    """Until `stop`: reads, writes, rings. A host or a database that is away is asked again, ever less often."""
+    failures = 0
+    while not stop.is_set():
+        close_old_connections()
+        try:
+            host = Host.objects.get(pk=host_id)
+            take_in(host, machines.read_feed(host, WAIT_S))
+            failures = 0
+        except Host.DoesNotExist:
+            return
+        except SandboxError as error:
+            logger.warning("the feed of %s: %s", host_id, error.detail or error.code)
+            failures += 1
+        except Exception:
+            logger.exception("the feed of %s", host_id)
+            failures += 1
+        if failures:
+            stop.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])
+
+
+def take_in(host: Host, answer: dict[str, Any]) -> None:
+    """One answer of the feed, whole or not at all."""
+    facts = answer.get("facts", [])
+    following = int(answer.get("next", host.feed_seq))
+    if not facts and following == host.feed_seq and not answer.get("gap"):
+        return
+    with transaction.atomic():
+        rings = _write(facts)
+        machines.remember_feed(host, following)
+    if answer.get("gap"):
+        logger.warning("the feed of %s has a gap; every machine there is looked at anew", host.pk)
+        rings |= set(machines.machines_on(host))
+    for machine_id in sorted(rings):
+        wake.ring(machine_id)
+
+
+def _write(facts: Iterable[dict[str, Any]]) -> set[str]:
+    rings: set[str] = set()
+    for fact in facts:
+        if fact["kind"].startswith("machine."):
+            rings.add(fact["machine_id"])
+        elif fact["kind"].startswith(EVENT_KINDS):
+            _write_one(fact)
+    return rings
+
+
+def _write_one(fact: dict[str, Any]) -> None:
+    workspace = Workspace.objects.filter(pk=fact["machine_id"]).first()
+    if workspace is None:
+        return  # purged meanwhile; nobody is left to be told
+    said = fact.get("actor") or {}
+    actor = Actor(type=str(said.get("type") or "system")[:10], name=str(said.get("name") or "system"))
+    events.append(workspace, str(fact["kind"])[:60], actor, bounded(fact.get("data") or {}),
+                  at=parse_datetime(str(fact.get("at") or "")))
+
+
+def bounded(value: Any) -> Any:
+    """A guest's text may be long, and a command may be a whole program: an event keeps its beginning. A NUL, which
+    no database keeps in JSON, becomes a mark."""
+    if isinstance(value, str):
+        plain = value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+        return plain if len(plain) <= MAX_TEXT else plain[:MAX_TEXT] + "…"
+    if isinstance(value, dict):
+        return {str(key): bounded(inner) for key, inner in list(value.items())[:50]}
+    if isinstance(value, list):
+        return [bounded(inner) for inner in value[:100]]
+    return value

@@ -1,0 +1,41 @@
+"""Celery's view of the work: tasks of three lines. They take ids, read the truth, and may be run twice.
+
+Called by Celery's workers and beat; calls reconcile. A task never carries values, never sleeps, never waits for long.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from celery import shared_task
+from django.utils import timezone
+
+from workspaces import reconcile as work
+from workspaces import wake
+from workspaces.models import IdempotencyKey, SignInFailures
+
+logger = logging.getLogger(__name__)
+IDEMPOTENCY_LIFETIME = timedelta(hours=24)
+
+
+@shared_task(name="workspaces.reconcile", ignore_result=True)
+def reconcile(workspace_id: str) -> None:
+    """One slice; rings again itself while hostd is at work."""
+    if work.reconcile(workspace_id) is work.Again.NOW:
+        wake.ring(workspace_id)
+
+
+@shared_task(name="workspaces.sweep", ignore_result=True)
+def sweep() -> None:
+    """The clock's bell: whatever a lost poke, a killed worker or a silent host left."""
+    for workspace_id in work.sweep():
+        wake.ring(workspace_id)
+
+
+@shared_task(name="workspaces.tidy", ignore_result=True)
+def tidy() -> None:
+    """What has served its time."""
+    now = timezone.now()
+    IdempotencyKey.objects.filter(created_at__lt=now - IDEMPOTENCY_LIFETIME).delete()
+    SignInFailures.objects.filter(window_ends_at__lt=now).delete()
