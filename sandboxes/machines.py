@@ -82,12 +82,12 @@ def observe(grant: Grant) -> bool:
     return True
 
 
-def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_s: float) -> Progress:
-    """One slice of the named plan. Raises LeaseLost."""
+def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float) -> Progress:
+    """One slice of the named plan; it may long-poll hostd until `wait_until` (monotonic). Raises LeaseLost."""
     with transaction.atomic():
         lease.hold(grant)
         row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
-    return runner.advance(PLANS[plan], Context(spec=spec, sandbox=row, grant=grant, wait_s=wait_s))
+    return runner.advance(PLANS[plan], Context(spec=spec, sandbox=row, grant=grant, wait_until=wait_until))
 
 
 def vanish(grant: Grant) -> None:

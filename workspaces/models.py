@@ -37,7 +37,7 @@ class Workspace(models.Model):
 
     # Intent: written by services alone.
     intent = models.CharField(max_length=10, choices=Intent.choices, default=Intent.RUNNING)
-    generation = models.PositiveBigIntegerField(default=1, help_text="Grows with every change of intent; fences the host")
+    generation = models.PositiveBigIntegerField(default=1, help_text="Grows with every change of intent")
     failed_reason = models.CharField(max_length=60, blank=True, default="")
     failed_detail = models.CharField(max_length=500, blank=True, default="")
     cause = models.CharField(max_length=60, blank=True, default="", help_text="What asked for the present intent")

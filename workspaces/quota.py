@@ -35,7 +35,8 @@ def check(owner: User, wanted: Amount) -> None:
     """Raises Problem quota_exceeded that names the kind, the limit and the use."""
     broken = excess(limit_of(owner), used_by(owner), wanted)
     if broken is not None:
-        raise Problem("quota_exceeded", f"{broken.kind}: {broken.used} of {broken.limit} used, {broken.wanted} more asked.",
+        detail = f"{broken.kind}: {broken.used} of {broken.limit} used, {broken.wanted} more asked."
+        raise Problem("quota_exceeded", detail,
                       quota={"kind": broken.kind, "limit": broken.limit, "used": broken.used, "wanted": broken.wanted})
 
 

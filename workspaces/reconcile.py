@@ -30,9 +30,8 @@ from workspaces.state import Next, next_plan
 
 logger = logging.getLogger(__name__)
 
-#: How long one call may long-poll hostd, and how long it may go on with further slices.
-WAIT_S = 1.2
-BUDGET_S = 1.8
+#: How long one call may long-poll hostd and go on with further slices.
+BUDGET_S = 1.5
 
 
 class Again(Enum):
@@ -71,14 +70,14 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
         if wanted is Next.NOTHING:
             _announce_again(workspace_id)
             return Again.NO
-        again = _one(wanted, workspace, grant, max(0.0, min(WAIT_S, until - time.monotonic())))
+        again = _one(wanted, workspace, grant, until)
         if again is not None:
             return again
         if time.monotonic() >= until:
             return Again.NOW
 
 
-def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, wait_s: float) -> Again | None:
+def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, until: float) -> Again | None:
     """Does one thing; None means: ask the rule book again."""
     if wanted is Next.FORGET:
         _forget(workspace)
@@ -86,7 +85,7 @@ def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, wait_s: floa
     if wanted in (Next.NOTE_DEATH, Next.NOTE_POWER_OFF):
         _note_end(workspace.pk, wanted)
         return None
-    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, wait_s)
+    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until)
     if progress.state == "done" and wanted is Next.PURGE:
         machines.vanish(grant)
     return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state)

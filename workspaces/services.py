@@ -107,7 +107,7 @@ def undelete(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
 
 
 def patch(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Workspace:
-    """Changes what it is, not what is wanted of it. Raises Problem: name_taken, state_conflict, quota_exceeded, invalid."""
+    """Changes what it is, not what is wanted of it. Raises Problem: name_taken, state_conflict, invalid."""
     with transaction.atomic():
         owner = quota.lock(workspace.owner_id)
         row = _locked(workspace)

@@ -8,6 +8,7 @@ operation id that stays the same until the try failed, so each call may be repea
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -30,13 +31,13 @@ GENTLE_TRIES = 2
 
 @dataclass
 class Context:
-    """What a slice of a plan knows. `wait_s` is how long it may still long-poll hostd."""
+    """What a slice of a plan knows. Until `wait_until` (monotonic) it may long-poll hostd."""
 
     spec: MachineSpec
     sandbox: Sandbox
     grant: Grant
     tries: int = 0
-    wait_s: float = 0.0
+    wait_until: float = 0.0
     stage: str = ""
     observed: dict[str, Any] = field(default_factory=dict)
 
@@ -80,7 +81,7 @@ class Step(Protocol):
 
 def _settled(ctx: Context, operation_id: str, goal: frozenset[Phase]) -> bool:
     """Looks at an operation, waiting for its end as long as the slice may. Done means the phase says so, too."""
-    wait_s, ctx.wait_s = ctx.wait_s, 0.0
+    wait_s = max(0.0, ctx.wait_until - time.monotonic())
     seen = ctx.link.operation(ctx.machine_id, operation_id, wait_s=wait_s)
     ctx.stage = str(seen.get("stage") or "")[:40]
     if seen["state"] == OperationState.RUNNING:
