@@ -78,7 +78,7 @@ async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs", exchange.query_string, as_actor(actor, place), repeatable=True)
     status, value = await gate.hostd.json(call)
-    await exchange.json(status, {**value, "next": next_url(exchange, gate, value["next"])})
+    await exchange.json(status, {**value, "next": next_url(exchange, gate, value.get("next"))})
 
 
 async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
