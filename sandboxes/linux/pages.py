@@ -36,10 +36,10 @@ def find_mapping(pid: int, inode: int, size: int) -> Mapping:
     """The mapping of `inode` in the process; the hypervisor maps guest memory exactly once."""
     start = end = 0
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        span, _perms, _offset, _device, found, *_ = line.split()
+        span, _perms, offset, _device, found, *_ = line.split()
         low, high = (int(part, 16) for part in span.split("-"))
         if int(found) == inode:
-            if start and low != end:
+            if start and low - start != int(offset, 16):
                 raise LookupError(f"inode {inode} is mapped twice in process {pid}")
             start, end = start or low, high
     if end - start != size:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sandboxes.guest.image.shape import AGENT_PORT, KERNEL_WORDS, ROOT_SERIAL, TOOLS_SERIAL, tcg_words
 from sandboxes.linux.taps import GUEST_MAC
 from sandboxes.spec import Shape
 
@@ -19,13 +20,9 @@ FD_QMP, FD_AGENT, FD_TAP, FD_MEMORY, FD_KERNEL, FD_INITRAMFS, FD_INCOMING, FD_TO
 FD_HEAD_READ_ONLY = 12
 FD_FIRST_LAYER = 13
 
-AGENT_PORT = "berth.agent"
-ROOT_SERIAL, TOOLS_SERIAL = "root", "tools"
 ROOT_NODE, ROOT_DEVICE = "root", "root-device"
 CONSOLE_BYTES = 65536
 TRANSLATION_CACHE_MIB = 64
-
-KERNEL_WORDS = ("console=ttyS0", "quiet", "panic=-1", "reboot=t", "edd=off", "no_timer_check")
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,7 @@ class Accelerator:
 
     @property
     def kernel_words(self) -> tuple[str, ...]:
-        """Mitigations protect the guest's kernel from the guest's users; under TCG they only cost."""
-        return () if self.kind == "kvm" else (f"tsc_early_khz={self.tsc_khz}", "mitigations=off")
+        return () if self.kind == "kvm" else tcg_words(self.tsc_khz)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""Disk chains: complete or absent, frozen layers never written, refused before anything is half made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandboxes.errors import DiskFull, StepFailed
+from sandboxes.linux import disks, space
+from sandboxes.linux.disks import GIB
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    path = tmp_path / "root.img"
+    with path.open("wb") as file:
+        file.write(b"B" * 65536)
+        file.truncate(1 << 20)
+    return path
+
+
+@pytest.fixture
+def tiny(tmp_path: Path):
+    """A file system of a few megabytes."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def facts_of(path: Path) -> dict:
+    return json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", path]))
+
+
+async def test_a_disk_is_a_head_of_its_own_over_a_shared_base(tmp_path, base):
+    chain = await disks.create(tmp_path / "disk", base, 10)
+    assert chain == disks.read_chain(tmp_path / "disk")
+    assert (tmp_path / "disk" / "base.img").samefile(base)
+    head = facts_of(tmp_path / "disk" / chain.head)
+    assert head["virtual-size"] == 10 * GIB
+    assert head["format-specific"]["data"]["lazy-refcounts"] is False
+    assert disks.used_bytes(tmp_path / "disk") < 1 << 20
+
+
+async def test_creating_again_keeps_the_disk_that_is_there(tmp_path, base):
+    chain = await disks.create(tmp_path / "disk", base, 10)
+    before = (tmp_path / "disk" / chain.head).stat()
+    assert await disks.create(tmp_path / "disk", base, 20) == chain
+    assert (tmp_path / "disk" / chain.head).stat().st_ino == before.st_ino
+
+
+async def test_a_full_host_refuses_a_disk_and_keeps_nothing_of_it(tiny, base):
+    (tiny / "filler").write_bytes(b"x" * (4 << 20))
+    with pytest.raises(DiskFull) as refused:
+        await disks.create(tiny / "disk", base, 10)
+    assert refused.value.retry_after_s
+    assert list((tiny / "disk").iterdir()) == []
+
+
+async def test_what_is_being_written_counts_as_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(space, "free_bytes", lambda folder: space.MARGIN_BYTES + 100)
+    with space.reserved(tmp_path, 80, "one"):
+        with pytest.raises(DiskFull), space.reserved(tmp_path, 30, "another"):
+            pass
+        with space.reserved(tmp_path, 20, "a third"):
+            pass
+    with space.reserved(tmp_path, 100, "all of it"):
+        pass
+
+
+async def test_a_head_that_could_not_be_finished_has_no_name(tmp_path, base, monkeypatch):
+    chain = await disks.create(tmp_path / "disk", base, 10)
+
+    def fail(aside: Path, final: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disks.atomic, "publish", fail)
+    with pytest.raises(DiskFull):
+        await disks.create_head(tmp_path / "disk", chain.frozen(chain.next_head()))
+    assert {path.name for path in (tmp_path / "disk").iterdir()} == {"base.img", "head-1.qcow2", "chain.json"}
+
+
+async def test_a_capture_s_disk_is_adopted_under_names_that_cannot_clash(tmp_path, base):
+    chain = await disks.create(tmp_path / "one", base, 10)
+    await disks.create(tmp_path / "two", base, 10)
+    adopted = await disks.adopt(tmp_path / "two", tmp_path / "one")
+    assert len(adopted.layers) == 1 and adopted.head == "head-2.qcow2"
+    assert (tmp_path / "two" / adopted.layers[0]).samefile(tmp_path / "one" / chain.head)
+    assert {p.name for p in (tmp_path / "two").glob("*.qcow2")} == {adopted.head, *adopted.layers}
+    assert disks.read_chain(tmp_path / "one") == chain
+
+
+async def test_leaked_clusters_are_given_back_and_corruption_is_refused(tmp_path, base):
+    chain = await disks.create(tmp_path / "disk", base, 1)
+    head = tmp_path / "disk" / chain.head
+    with head.open("r+b") as file:
+        file.seek(0, 2)
+        file.truncate(file.tell() + (1 << 20))
+    await disks.repair(head)
+    assert subprocess.run(["qemu-img", "check", "-q", head], check=False).returncode == 0
+    with head.open("r+b") as file:  # the first L1 entry names a cluster that nobody counts
+        file.seek(int.from_bytes(head.read_bytes()[40:48], "big"))
+        file.write((0x8000000000000000 | (64 << 16)).to_bytes(8, "big"))
+    with pytest.raises(StepFailed):
+        await disks.repair(head)
+
+
+async def test_a_disk_grows_and_never_shrinks(tmp_path, base):
+    chain = await disks.create(tmp_path / "disk", base, 2)
+    assert (await disks.grow(tmp_path / "disk", chain, 1)) == chain
+    grown = await disks.grow(tmp_path / "disk", chain, 3)
+    assert grown == replace(chain, size_bytes=3 * GIB) == disks.read_chain(tmp_path / "disk")
+    assert facts_of(tmp_path / "disk" / chain.head)["virtual-size"] == 3 * GIB
+
+
+def test_a_sparse_copy_is_equal_and_stays_sparse(tmp_path):
+    source = tmp_path / "source"
+    with source.open("wb") as file:
+        file.seek(5 << 20)
+        file.write(b"data")
+        file.truncate(64 << 20)
+    disks.copy_sparse(source, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+    assert (tmp_path / "copy").stat().st_blocks * 512 < 1 << 20
