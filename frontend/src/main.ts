@@ -4,6 +4,7 @@
  * Loaded by templates/page.html; the only file that knows all three pages.
  */
 
+import "@xterm/xterm/css/xterm.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/home.css";

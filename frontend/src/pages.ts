@@ -8,6 +8,7 @@ import type { Context } from "./commands/context";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
 import * as terminals from "./commands/terminals";
+import { checkSession } from "./api/workspaces";
 import { loadAll, loadOne, wantsTerminal } from "./commands/workspaces";
 import { coalesced, homeFeed, workspaceFeed, type FeedHooks } from "./events/feed";
 import type { BerthEvent } from "./state/types";
@@ -17,17 +18,21 @@ const burstMs = 80;
 
 function hooks(context: Context, changed: (id: string) => void): FeedHooks {
   return {
-    connection: (connection) => context.store.dispatch({ type: "connection.changed", connection }),
+    connection: (connection) => {
+      context.store.dispatch({ type: "connection.changed", connection });
+      // A socket that is refused looks like one that is lost; whether the session has ended is asked over HTTP.
+      if (connection === "waiting") void checkSession().catch(() => undefined);
+    },
     changed,
+    workspace: (workspace) => context.store.dispatch({ type: "workspace.changed", workspace }),
+    gone: (id) => context.store.dispatch({ type: "workspace.gone", id }),
     events: () => undefined,
     refused: () => location.reload(),
   };
 }
 
 export function startHome(context: Context): void {
-  void loadAll(context);
-  const read = coalesced((id) => void (id ? loadOne(context, id) : loadAll(context)), burstMs);
-  homeFeed(hooks(context, read));
+  homeFeed(hooks(context, coalesced(() => void loadAll(context), burstMs)));
 }
 
 export function startWorkspace(context: Context): void {

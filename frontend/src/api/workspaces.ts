@@ -49,7 +49,12 @@ export async function signIn(username: string, password: string): Promise<void> 
 }
 
 export async function setUp(code: string, password: string): Promise<void> {
-  await ask(`${root}/setup`, { method: "POST", json: { code, password }, anonymous: true });
+  await ask(`${root}/session/setup`, { method: "POST", json: { code, password }, anonymous: true });
+}
+
+/** Asks whether the session still lives: an answer of 401 leads to sign-in by itself (client.ts). */
+export async function checkSession(): Promise<void> {
+  await ask(`${root}/me`);
 }
 
 export async function signOut(): Promise<void> {

@@ -1,31 +1,35 @@
 /**
- * The live feeds of a page, replayed after what it already knows. Called by main.ts; calls sockets, tells `hooks`.
+ * The live feeds of a page, replayed after what it already knows. Calls sockets, tells `hooks`.
  *
- * The table on the server is the truth and the socket only nudges: whatever message comes for a workspace, the page reads
- * that workspace again, once for a burst.
+ * Called by pages.ts. A socket's words are the server's own rendering, the same that REST gives; a page never works out a
+ * state by itself.
  */
 
-import type { BerthEvent, Connection } from "../state/types";
+import type { BerthEvent, Connection, Workspace } from "../state/types";
 import { LastingSocket, socketUrl } from "./socket";
 
 export interface FeedHooks {
   connection: (connection: Connection) => void;
-  /** Something about this workspace changed; empty: read all of them. */
+  /** This workspace, or all of them when empty, should be read again. */
   changed: (id: string) => void;
+  workspace: (workspace: Workspace) => void;
+  gone: (id: string) => void;
   events: (events: BerthEvent[]) => void;
   refused: () => void;
 }
 
-/** Every workspace one may see. After each (re)connection everything is read anew: nothing is replayed here. */
+/**
+ * Every workspace one may see, each as it is now. Nothing is replayed: after each (re)connection the list is read anew,
+ * because one that went away meanwhile is not told of.
+ */
 export function homeFeed(hooks: FeedHooks): LastingSocket {
   return new LastingSocket({
     url: () => socketUrl("/ws/v1/events"),
     opened: () => { hooks.connection("live"); hooks.changed(""); },
     message: (data) => {
       const said = parsed(data);
-      const id = said?.["workspace"] ?? said?.["workspace_id"];
-      if (typeof id === "string") hooks.changed(id);
-      else if (typeof (id as { id?: unknown } | undefined)?.id === "string") hooks.changed((id as { id: string }).id);
+      if (said?.["type"] === "workspace") hooks.workspace(said["workspace"] as Workspace);
+      if (said?.["type"] === "gone") hooks.gone(String(said["id"]));
     },
     lost: () => hooks.connection("waiting"),
     refused: () => hooks.refused(),
@@ -38,17 +42,15 @@ export function workspaceFeed(id: string, lastSeq: () => number, hooks: FeedHook
     url: () => socketUrl(`/ws/v1/workspaces/${id}/events?after=${lastSeq()}`),
     opened: () => { hooks.connection("live"); hooks.changed(id); },
     message: (data) => {
-      const said = parsed(data);
-      const rows = Array.isArray(said?.["results"]) ? said["results"] as BerthEvent[] : [said as unknown as BerthEvent];
-      const events = rows.filter((row) => typeof row?.seq === "number");
-      if (events.length > 0) hooks.events(events);
+      const event = parsed(data) as BerthEvent | null;
+      if (typeof event?.seq === "number") hooks.events([event]);
     },
     lost: () => hooks.connection("waiting"),
     refused: () => hooks.refused(),
   });
 }
 
-function parsed(data: string | ArrayBuffer): Record<string, unknown> | null {
+function parsed(data: string | ArrayBuffer): object & Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(typeof data === "string" ? data : new TextDecoder().decode(data));
     return value && typeof value === "object" ? value as Record<string, unknown> : null;

@@ -7,6 +7,7 @@
 
 import type { Actor, BerthEvent, Outcome } from "./types";
 import type { Tone } from "./words";
+import { shortTitle } from "./terminals";
 import { bytes, duration, outcomeWords, readable, stateTone, stateWord } from "./words";
 import type { VisibleState } from "./types";
 
@@ -52,11 +53,14 @@ function execStep(event: BerthEvent): Partial<Step> {
   const execId = word(event.data["exec_id"] ?? event.data["id"]);
   const outcome = event.data["outcome"] as Outcome | null | undefined;
   const took = event.data["duration_ms"];
+  const command = commandWords(event.data["command"]);
+  const shell = shortTitle(command) === "shell";
   return {
     key: execId ? `exec-${execId}` : `event-${event.seq}`,
     execId,
-    code: commandWords(event.data["command"]),
-    outcome: outcome ? outcomeWords(outcome) : { text: event.data["tty"] ? "open" : "running", tone: "busy" },
+    text: shell ? "Terminal" : "",
+    code: shell ? "" : command,
+    outcome: outcome ? outcomeWords(outcome) : { text: shell ? "open" : "running", tone: "busy" },
     detail: typeof took === "number" ? duration(took) : "",
   };
 }

@@ -19,6 +19,9 @@ export interface ConnectionHooks {
   lease: (holder: string, mine: boolean) => void;
 }
 
+/** A large paste travels in pieces: the server refuses frames above 256 KiB. */
+const inputChunk = 64 * 1024;
+
 export class TerminalConnection {
   private readonly ledger = new OutputLedger();
   private readonly socket: LastingSocket;
@@ -36,7 +39,10 @@ export class TerminalConnection {
   }
 
   input(data: Uint8Array): boolean {
-    return !this.over && this.socket.send(inputFrame(data));
+    for (let at = 0; at < data.length; at += inputChunk) {
+      if (this.over || !this.socket.send(inputFrame(data.subarray(at, at + inputChunk)))) return false;
+    }
+    return true;
   }
 
   resize(cols: number, rows: number): void {
@@ -44,8 +50,8 @@ export class TerminalConnection {
     this.socket.send(resizeFrame(cols, rows));
   }
 
-  take(force: boolean): void {
-    this.socket.send(takeFrame(force));
+  take(): void {
+    this.socket.send(takeFrame());
   }
 
   close(): void {
@@ -55,7 +61,6 @@ export class TerminalConnection {
 
   private opened(): void {
     this.hooks.status("live", null);
-    this.take(false);
     if (this.size.cols > 0) this.resize(this.size.cols, this.size.rows);
   }
 
@@ -64,7 +69,7 @@ export class TerminalConnection {
     const frame = readFrame(message);
     if (frame.type === "output") this.output(frame.data);
     else if (frame.type === "flow") this.place(frame.flow.offset);
-    else if (frame.type === "lease") this.hooks.lease(frame.lease.holder ?? "", frame.lease.you ?? false);
+    else if (frame.type === "lease") this.leased(frame.lease.holder ?? "", frame.lease.you ?? false);
     else if (frame.type === "outcome") this.ended(frame.outcome);
   }
 
@@ -81,6 +86,12 @@ export class TerminalConnection {
     const before = this.ledger.received;
     const { missing, reset } = this.ledger.startAt(offset);
     if (reset || (missing > 0 && before > 0)) this.hooks.gap(missing, reset);
+  }
+
+  /** The size of a terminal is that of who types: with the keyboard comes the size. */
+  private leased(holder: string, mine: boolean): void {
+    this.hooks.lease(holder, mine);
+    if (mine && this.size.cols > 0) this.socket.send(resizeFrame(this.size.cols, this.size.rows));
   }
 
   private ended(outcome: Outcome | null): void {

@@ -59,9 +59,9 @@ export function ackFrame(offset: number): Uint8Array<ArrayBuffer> {
   return jsonFrame(FrameType.flow, { ack: offset });
 }
 
-/** Asks for the keyboard; without `force` only when nobody holds it. */
-export function takeFrame(force: boolean): Uint8Array<ArrayBuffer> {
-  return jsonFrame(FrameType.lease, { take: true, force });
+/** Takes the keyboard from whoever holds it. A free one comes with the first keystroke. */
+export function takeFrame(): Uint8Array<ArrayBuffer> {
+  return jsonFrame(FrameType.lease, { take: true });
 }
 
 function jsonFrame(type: number, value: unknown): Uint8Array<ArrayBuffer> {

@@ -68,7 +68,7 @@ export class TerminalSession {
   }
 
   take(): void {
-    this.connection.take(true);
+    this.connection.take();
     this.focus();
   }
 

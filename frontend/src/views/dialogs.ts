@@ -68,8 +68,8 @@ function create(context: Context): Shown {
       field("Name", "", h("input", { id: "name", name: "name", required: true, maxlength: 100, autofocus: true, autocomplete: "off", spellcheck: "false" })),
       h("div", { class: "field-row" },
         field("CPUs", "", number("cpus", 1, 1, 64)),
-        field("Memory, MiB", "", number("memory_mib", 512, 128, 262144, 128)),
-        field("Disk, GiB", "", number("disk_gib", 10, 1, 4096))),
+        field("Memory, MiB", "", number("memory_mib", 512, 256, 1048576, 256)),
+        field("Disk, GiB", "", number("disk_gib", 10, 1, 16384))),
       h("p", { class: "hint" }, "The disk grows as it fills; its size can be raised later, when the workspace is stopped."),
     ],
     act: (values) => void workspaces.create(context, {

@@ -11,7 +11,7 @@ export interface Props {
   key?: string;
   class?: string;
   style?: Record<string, string>;
-  /** Called once with the new element; what it returns is called when the element goes. */
+  /** Called once with the new element when it stands in the page; what it returns is called when it goes. */
   mount?: (element: HTMLElement) => void | (() => void);
   hosted?: boolean;
   [name: string]: unknown;
@@ -32,6 +32,7 @@ interface Mounted {
 
 const svgTags = new Set(["svg", "path", "circle", "rect", "line", "g"]);
 const roots = new WeakMap<Element, Mounted[]>();
+const waiting: (() => void)[] = [];
 const handlers = new WeakMap<Element, Record<string, (event: never) => void>>();
 
 export function h(tag: string, props: Props | null, ...children: (Child | Child[])[]): VNode {
@@ -42,6 +43,7 @@ export function h(tag: string, props: Props | null, ...children: (Child | Child[
 export function render(root: Element, ...nodes: Child[]): void {
   const wanted = h("root", null, ...nodes).children;
   roots.set(root, patchChildren(root, roots.get(root) ?? [], wanted));
+  for (const mount of waiting.splice(0)) mount();
 }
 
 function patchChildren(parent: Element, before: Mounted[], wanted: (VNode | string)[]): Mounted[] {
@@ -89,8 +91,10 @@ function create(node: VNode | string): Mounted {
     : document.createElement(node.tag);
   const children = node.props.hosted ? [] : patchChildren(dom, [], node.children);
   applyProps(dom, {}, node.props);
-  const undo = node.props.mount?.(dom as HTMLElement);
-  return { node, dom, children, unmount: typeof undo === "function" ? undo : undefined };
+  const mounted: Mounted = { node, dom, children, unmount: undefined };
+  const { mount } = node.props;
+  if (mount) waiting.push(() => { mounted.unmount = mount(dom as HTMLElement) ?? undefined; });
+  return mounted;
 }
 
 function patch(mounted: Mounted, node: VNode | string): Mounted {

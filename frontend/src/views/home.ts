@@ -7,7 +7,7 @@ import { bytes, canStart, isChanging, mebibytes } from "../state/words";
 import { dialogs } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { frame } from "./frame";
-import { button, emulatedChip, iconButton, stateBadge, when } from "./parts";
+import { button, emulatedWhy, iconButton, stateBadge, when } from "./parts";
 
 export function home(state: State, context: Context): VNode[] {
   const list = Object.values(state.workspaces).sort((a, b) => b.created_at.localeCompare(a.created_at));
@@ -50,9 +50,10 @@ function row(state: State, context: Context, workspace: Workspace): VNode {
     h("td", { class: "cell-name" },
       h("a", { href: `/workspaces/${workspace.id}` }, workspace.name),
       state.page.admin && workspace.owner !== state.page.user && h("span", { class: "owner" }, workspace.owner),
-      emulatedChip(workspace)),
+    ),
     h("td", { class: "cell-activity" }, lastActivity(workspace, state.now)),
-    h("td", { class: "cell-size" }, `${workspace.cpus} CPU${workspace.cpus === 1 ? "" : "s"}, ${mebibytes(workspace.memory_mib)}`),
+    h("td", { class: "cell-size" }, `${workspace.cpus} CPU${workspace.cpus === 1 ? "" : "s"}, ${mebibytes(workspace.memory_mib)}`,
+      workspace.accelerator === "tcg" && h("span", { class: "chip", title: emulatedWhy }, "emulated")),
     h("td", { class: "cell-disk" }, disk(workspace)),
     h("td", { class: "cell-actions" }, actions(state, context, workspace)));
 }

@@ -29,10 +29,11 @@ export function when(at: string | null, now: number): Child {
   return h("time", { datetime: at, title: exactly(at) }, ago(at, now));
 }
 
+export const emulatedWhy = "This host has no usable KVM, so the processor is emulated. Everything works, slower.";
+
 export function emulatedChip(workspace: Workspace): Child {
   if (workspace.accelerator !== "tcg") return null;
-  return h("span", { class: "chip", title: "This host has no usable KVM, so the processor is emulated. Everything works, slower." },
-    "emulated (no KVM), slower");
+  return h("span", { class: "chip", title: emulatedWhy }, "emulated (no KVM), slower");
 }
 
 export function field(label: string, hint: string, input: VNode): VNode {
