@@ -1,56 +1,62 @@
-"""Starts the agent: `python -m sandboxes.guest.agent` in the VM, with `--fake --socket PATH` on a host.
-
-Wires loop, port, session and calls together; holds no logic of its own.
-"""
+"""Starts the agent: without arguments in a machine, with `--fake --socket PATH` on a host. Started by the tools disk's
+init, or by the fake driver."""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+import time
+from pathlib import Path
 
-from sandboxes.guest.agent import VERSION, syscalls
-from sandboxes.guest.agent.clock import Resume
-from sandboxes.guest.agent.execcalls import ExecCalls
-from sandboxes.guest.agent.exectable import ExecTable
-from sandboxes.guest.agent.loop import Loop
+from sandboxes.guest.agent import syscalls
+from sandboxes.guest.agent.agent import Agent
 from sandboxes.guest.agent.machine import Machine
-from sandboxes.guest.agent.port import SocketListener
-from sandboxes.guest.agent.session import Session
-from sandboxes.guest.agent.streams import Stream
-from sandboxes.guest.agent.world import Attach
-from sandboxes.guest.protocol import GENERATION
+from sandboxes.guest.agent.port import Pipe, SocketListener
 
-
-class Agent:
-    def __init__(self, machine: Machine, real: bool) -> None:
-        self.loop = Loop()
-        self.machine = machine
-        self.table = ExecTable(self.loop)
-        self.execs = ExecCalls(machine, self.table)
-        self.session = Session(self.methods(real), self.info, machine.refuse_epoch)
-
-    def methods(self, real: bool) -> dict[str, Any]:
-        return {
-            "ping": ping, "resume": Resume(self.machine, real), "attach": Attach(self.machine, lambda _params: None),
-            **self.execs.methods(),
-        }
-
-    def info(self) -> dict[str, Any]:
-        return {"agent_version": VERSION, "protocol": GENERATION, "boot_id": self.machine.boot_id,
-                "state": self.machine.state, "execs": self.execs.listing()}
-
-
-def ping(_stream: Stream, _params: dict[str, Any]) -> dict[str, Any]:
-    return {}
+KEPT_AT = Path("/run/berth-agent/machine.json")
+PORT_DEADLINE_S = 30.0
+LEAST_LIKELY_KILLED = "-900"
 
 
 def main(argv: list[str]) -> None:
-    if argv[:2] != ["--fake", "--socket"] or len(argv) != 3:
+    if not argv:
+        _in_machine()
+    elif argv[:2] == ["--fake", "--socket"] and len(argv) == 3:
+        _on_host(argv[2])
+    else:
         sys.exit("usage: python -m sandboxes.guest.agent [--fake --socket PATH]")
+
+
+def _on_host(socket_path: str) -> None:
     syscalls.adopt_orphans()
     agent = Agent(Machine(), real=False)
-    SocketListener(agent.loop, agent.session, argv[2])
+    SocketListener(agent.loop, agent.session, socket_path)
     agent.loop.run()
+
+
+def _in_machine() -> None:
+    from sandboxes.guest.agent import world
+    syscalls.name_process("berth-agent")
+    KEPT_AT.parent.mkdir(mode=0o700, exist_ok=True)
+    Path("/proc/self/oom_score_adj").write_text(LEAST_LIKELY_KILLED)
+    world.prepare()
+    agent = Agent(Machine(KEPT_AT), real=True)
+    agent.end_predecessors()
+    Pipe(agent.loop, agent.session, _await_port())
+    agent.loop.run()
+
+
+def _await_port() -> int:
+    """The kernel may still be adding the port's device."""
+    from sandboxes.guest.agent import devices
+    deadline = time.monotonic() + PORT_DEADLINE_S
+    while True:
+        try:
+            return os.open(devices.virtio_port(), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import struct
 import time
 from typing import Any
 
+from sandboxes.guest.agent import names
 from sandboxes.guest.agent import params as p
-from sandboxes.guest.agent import syscalls
-from sandboxes.guest.agent.machine import Machine
+from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.streams import Stream
 
 RNDADDENTROPY = 0x40085203
@@ -43,11 +43,12 @@ class Resume:
         return {}
 
     def _take_names(self, params: p.Params) -> None:
+        """Written at once where the root disk is mounted, else by `attach`."""
+        machine = self._machine
         hostname, machine_id = p.text(params, "hostname", None), p.text(params, "machine_id", None)
-        if self._real:
-            syscalls.name_machine(hostname, machine_id, self._machine.state == "attached")
-        self._machine.hostname = hostname or self._machine.hostname
-        self._machine.machine_id = machine_id or self._machine.machine_id
+        machine.hostname, machine.machine_id = hostname or machine.hostname, machine_id or machine.machine_id
+        if self._real and machine.state == ATTACHED:
+            names.write(hostname or "", machine_id or "")
 
 
 def add_entropy(entropy: bytes) -> None:

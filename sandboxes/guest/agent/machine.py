@@ -24,6 +24,7 @@ class Machine:
         self.hostname = ""
         self.machine_id = ""
         self.quiesced = False
+        self.stopping = False
         self.boot_id = os.urandom(8).hex()
         if kept_at is not None and kept_at.exists():
             kept = json.loads(kept_at.read_text())
@@ -52,5 +53,7 @@ class Machine:
         """Raises Refusal while no user process may start and no file may be touched."""
         if self.state != ATTACHED:
             raise Refusal("not_attached", "the machine's root disk is not attached yet")
+        if self.stopping:
+            raise Refusal("not_running", "the machine is shutting down")
         if self.quiesced:
             raise Refusal("busy", "the machine is quiesced for a capture", retry_after_s=1)

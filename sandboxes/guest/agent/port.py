@@ -13,7 +13,6 @@ from pathlib import Path
 from sandboxes.guest.agent.loop import EDGE, HUP, IN, OUT, Loop
 from sandboxes.guest.agent.session import Session
 
-PORT_NAME = "berth.agent"
 READ_BYTES = 64 * 1024
 WRITE_BYTES = 32 * 1024
 #: After so many bytes read at once other descriptors get their turn.
@@ -110,10 +109,3 @@ class SocketListener:
             self._pipe.gone()
         self._pipe = SocketPipe(self._loop, self._session, conn)
 
-
-def open_virtio_port() -> int:
-    """The device of the port named `berth.agent`. Raises FileNotFoundError while the kernel has none."""
-    for entry in os.scandir("/sys/class/virtio-ports"):
-        if Path(entry.path, "name").read_text().strip() == PORT_NAME:
-            return os.open(f"/dev/{entry.name}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    raise FileNotFoundError(PORT_NAME)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from pathlib import Path
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 4096, 8192, 16384, 1 << 18
@@ -67,30 +66,3 @@ def adopt_orphans() -> None:
 def name_process(name: str) -> None:
     _libc.prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
 
-
-def name_machine(hostname: str | None, machine_id: str | None, attached: bool) -> None:
-    """The kernel's name at once; the files of the root file system only when there is one."""
-    if hostname:
-        set_hostname(hostname)
-    if not attached:
-        return
-    if hostname:
-        write_if_other(Path("/etc/hostname"), hostname + "\n")
-    if machine_id:
-        write_if_other(Path("/etc/machine-id"), machine_id + "\n")
-
-
-def write_if_other(path: Path, text: str) -> None:
-    """Replaces a small file unless it says so already. What root in the guest made of the name is never followed."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        same = False
-    else:
-        same = os.read(fd, 4096) == text.encode()
-        os.close(fd)
-    if not same:
-        aside = path.with_name(f".{path.name}.berth")
-        aside.unlink(missing_ok=True)
-        aside.write_text(text)
-        aside.rename(path)

@@ -1,34 +1,134 @@
 """`attach`: mounts the root disk, pivots into it, and starts the user's world. Called through the method table.
 
-On a host (`--fake`) there is nothing to mount: the fake driver has prepared the agent's mount namespace, and attach
-only says that the machine serves from now on.
+    before                                    after
+    /            memory, from the initramfs   /            the root disk (old root detached)
+    /run/berth   the tools disk               /run/berth   the same: /dev /proc /sys /run have moved over
+    /root-disk   empty
+
+`prepare` does, before a template is captured, all that needs no root disk. All of it by system calls of this process:
+under emulation a spawned command costs more than the rest together. On a host (`--fake`) there is nothing to mount:
+the fake driver has prepared the agent's mount namespace, and attach only says that the machine serves from now on.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from sandboxes.guest.agent import devices, ext4, names, syscalls
 from sandboxes.guest.agent import params as p
 from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.refusal import Refusal
 from sandboxes.guest.agent.streams import Stream
 
+BLKFLSBUF = 0x1261
+ROOT_DISK = "/root-disk"
+CGROUP = Path("/sys/fs/cgroup")
+USERS_CGROUP = CGROUP / "users"
+MOVED = ("dev", "proc", "sys", "run")
+SAFE = syscalls.MS_NOSUID | syscalls.MS_NODEV
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+
 
 class Attach:
     """`enter(params)` makes the root file system ours; it is a no-op on a host."""
 
-    def __init__(self, machine: Machine, enter: Callable[[p.Params], None]) -> None:
+    def __init__(self, machine: Machine, enter: Callable[[str | None], None]) -> None:
         self._machine, self._enter = machine, enter
 
     def __call__(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
         environment = p.mapping(params, "env")
-        if self._machine.state != ATTACHED:
+        machine = self._machine
+        machine.hostname = p.text(params, "hostname", None) or machine.hostname
+        machine.machine_id = p.text(params, "machine_id", None) or machine.machine_id
+        if machine.state != ATTACHED:
             try:
-                self._enter(params)
+                self._enter(_device(params))
             except OSError as error:
                 where = error.filename2 or error.filename or ""
                 raise Refusal("step_failed", f"attach: {where}: {error.strerror}") from error
-        if self._machine.state != ATTACHED or environment != self._machine.environment:
-            self._machine.attached(environment)
+        if machine.state != ATTACHED or environment != machine.environment:
+            machine.attached(environment)
         return {}
+
+
+def _device(params: p.Params) -> str | None:
+    root = params.get("root") or {}
+    if not isinstance(root, dict):
+        raise Refusal("invalid", "root must be an object")
+    device: str | None = p.text(root, "device", None)
+    return device
+
+
+def prepare() -> None:
+    """What can be there before the root disk is. Repeatable: a second agent of the same machine finds it done."""
+    if USERS_CGROUP.exists():
+        return
+    for folder in ("/dev/pts", "/dev/shm", "/run/lock"):  # noqa: S108 - a mount point, not a scratch file
+        Path(folder).mkdir(exist_ok=True)
+    syscalls.mount("devpts", "/dev/pts", "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC,
+                   "gid=5,mode=620,ptmxmode=666")
+    syscalls.mount("shm", "/dev/shm", "tmpfs", SAFE, "mode=1777")  # noqa: S108
+    Path("/run/lock").chmod(0o1777)
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        with contextlib.suppress(FileExistsError):
+            Path("/dev", name).symlink_to(target)
+    syscalls.mount("cgroup2", str(CGROUP), "cgroup2", SAFE | syscalls.MS_NOEXEC)
+    USERS_CGROUP.mkdir()
+    _raise_loopback()
+
+
+def _raise_loopback() -> None:
+    import socket
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sH14x", b"lo", 0)
+        flags = struct.unpack("16sH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
+
+
+class Entry:
+    """Makes the root disk the root, once per machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def __call__(self, device: str | None) -> None:
+        device = device or devices.root_disk()
+        if not os.path.ismount(ROOT_DISK):
+            _mount_root(device)
+        for name in MOVED:
+            target = f"{ROOT_DISK}/{name}"
+            Path(target).mkdir(exist_ok=True)
+            if os.path.ismount(f"/{name}"):
+                syscalls.mount(f"/{name}", target, flags=syscalls.MS_MOVE)
+        os.chdir(ROOT_DISK)
+        syscalls.pivot_root(".", ".")
+        syscalls.unmount(".", syscalls.MNT_DETACH)
+        os.chdir("/")
+        _offer_modules()
+        names.write(self._machine.hostname, self._machine.machine_id)
+
+
+def _mount_root(device: str) -> None:
+    """What the page cache may hold of the device is of the template's placeholder: dropped first."""
+    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, BLKFLSBUF, 0)
+        syscalls.mount(device, ROOT_DISK, "ext4")
+        ext4.grow_to_device(fd, ROOT_DISK)
+    finally:
+        os.close(fd)
+
+
+def _offer_modules() -> None:
+    """The running kernel's modules, over whatever the root disk was built with. A guest without them still runs."""
+    release = os.uname().release
+    source, target = Path("/run/berth/lib/modules", release), Path("/lib/modules", release)
+    with contextlib.suppress(OSError):
+        target.mkdir(parents=True, exist_ok=True)
+        syscalls.mount(str(source), str(target), flags=syscalls.MS_BIND)

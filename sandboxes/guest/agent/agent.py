@@ -1,0 +1,63 @@
+"""The agent put together: loop, session, execs, and the table of methods. Made by `__main__`; holds no logic of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandboxes.guest.agent import VERSION
+from sandboxes.guest.agent.clock import Resume
+from sandboxes.guest.agent.execcalls import ExecCalls
+from sandboxes.guest.agent.exectable import ExecTable
+from sandboxes.guest.agent.loop import Loop
+from sandboxes.guest.agent.machine import ATTACHED, Machine
+from sandboxes.guest.agent.metrics import metrics
+from sandboxes.guest.agent.poweroff import Shutdown
+from sandboxes.guest.agent.quiesce import Quiesce
+from sandboxes.guest.agent.session import Session
+from sandboxes.guest.agent.streams import Stream
+from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry
+from sandboxes.guest.protocol import GENERATION
+
+
+class Agent:
+    """`real` is the agent of a machine; without it the one of a host's folder (`--fake`)."""
+
+    def __init__(self, machine: Machine, real: bool) -> None:
+        self.loop = Loop()
+        self.machine = machine
+        self.table = ExecTable(self.loop)
+        if real:
+            self.table.users_cgroup = USERS_CGROUP
+        self.execs = ExecCalls(machine, self.table)
+        self.session = Session(self._methods(real), self.info, machine.refuse_epoch)
+
+    def _methods(self, real: bool) -> dict[str, Any]:
+        quiesce = Quiesce(self.loop, self.machine, real)
+        return {
+            "ping": ping, "metrics": metrics,
+            "resume": Resume(self.machine, real),
+            "attach": Attach(self.machine, Entry(self.machine) if real else _already_there),
+            "quiesce": quiesce.quiesce, "thaw": quiesce.thaw,
+            "shutdown": Shutdown(self.loop, self.machine, self.table, real),
+            **self.execs.methods(),
+        }
+
+    def info(self) -> dict[str, Any]:
+        return {"agent_version": VERSION, "protocol": GENERATION, "boot_id": self.machine.boot_id,
+                "state": self.machine.state, "execs": self.execs.listing()}
+
+    def end_predecessors(self) -> None:
+        """What a former agent of this machine started: its pipes broke with it and nobody can say how it will end, so
+        the host calls it lost. It must not go on unseen."""
+        if self.machine.state == ATTACHED:
+            for group in USERS_CGROUP.iterdir():
+                if group.is_dir():
+                    (group / "cgroup.kill").write_text("1")
+
+
+def ping(_stream: Stream, _params: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _already_there(_device: str | None) -> None:
+    """The fake driver's mount namespace is the machine's world."""
