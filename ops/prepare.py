@@ -29,8 +29,16 @@ def guest_image(instance: Instance) -> None:
 
 
 def database(instance: Instance) -> None:
+    """Migrates when a migration is new to this database; asking Django itself would cost seconds each time."""
+    stamp = instance.data / "database.stamp"
+    files = sorted(path for app in ("workspaces", "sandboxes") for path in (ROOT / app / "migrations").glob("*.py"))
+    wanted = frontend.digest([*files, ROOT / "requirements.lock"])
+    ours = (instance.data / "db.sqlite3").exists() and "BERTH_DATABASE_URL" not in instance.environment()
+    if ours and frontend.read(stamp) == wanted:
+        return
     with say.quick("database") as note:
         programs.manage(instance, "migrate", "--noinput", on_line=note)
+    stamp.write_text(wanted)
 
 
 def static_files(instance: Instance, built: str) -> None:

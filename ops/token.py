@@ -10,9 +10,8 @@ from ops.instance import from_environment
 
 def token(arguments: list[str]) -> int:
     instance = from_environment()
-    if not (instance.data / "db.sqlite3").exists():
-        instance.make_folders()
-        prepare.database(instance)
+    instance.make_folders()
+    prepare.database(instance)
     code, text = programs.manage_stdout(instance, "berth_token", *arguments)
     sys.stdout.write(text)
     return code

@@ -21,6 +21,7 @@ from ops.say import SetupFailed, line
 from ops.supervisor import Supervisor
 
 DETACHED_WITHIN_S = 300.0
+WARM_WITHIN_S = 120.0
 
 
 def up(host: str | None, port: int | None, detach: bool) -> int:
@@ -99,6 +100,23 @@ def start_all(supervisor: Supervisor) -> None:
         programs.manage(instance, "berth_host")
         supervisor.wait_ready("daphne")
         supervisor.wait_ready("gateway")
+    with say.quick("machine template"):
+        wait_warm(supervisor)
+
+
+def wait_warm(supervisor: Supervisor) -> None:
+    """Returns when the default shape's template is made (once per host and image, some 10 s), or soon if it is not:
+    then the first start makes it, or says why not."""
+    deadline = time.monotonic() + WARM_WITHIN_S
+    while time.monotonic() < deadline and not supervisor.stopping:
+        supervisor.look()
+        try:
+            _, host = probes.request(supervisor.instance.hostd_socket, "GET", "/v1/host")
+        except OSError:
+            host = {"default_template": "warming"}  # hostd is being started again
+        if not isinstance(host, dict) or host.get("default_template") != "warming":
+            return
+        time.sleep(0.1)
 
 
 def stop_all(supervisor: Supervisor) -> None:

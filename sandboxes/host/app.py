@@ -20,6 +20,7 @@ from sandboxes.host.machines import Machines
 from sandboxes.host.operations import Operations
 from sandboxes.host.stream import StreamHttp
 from sandboxes.host.terminal import TerminalHttp
+from sandboxes.host.warm import Warmth
 from sandboxes.lifecycle import Phase
 
 OPERATION_WAIT_S = 10.0
@@ -27,8 +28,8 @@ FEED_WAIT_S = 60.0
 
 
 class MachinesHttp:
-    def __init__(self, machines: Machines, operations: Operations, images: dict[str, str]) -> None:
-        self._machines, self._operations, self._images = machines, operations, images
+    def __init__(self, machines: Machines, operations: Operations, images: dict[str, str], warmth: Warmth) -> None:
+        self._machines, self._operations, self._images, self._warmth = machines, operations, images, warmth
 
     def routes(self) -> list[web.RouteDef]:
         one = "/v1/machines/{mid}"
@@ -40,7 +41,8 @@ class MachinesHttp:
 
     async def host(self, request: web.Request) -> web.StreamResponse:
         http.Query(request).done()
-        return http.reply(await capacity.host(self._machines, _version(), self._images))
+        record = await capacity.host(self._machines, _version(), self._images)
+        return http.reply({**record, "default_template": self._warmth.state})
 
     async def feed(self, request: web.Request) -> web.StreamResponse:
         query = http.Query(request)
@@ -90,15 +92,18 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     machines = Machines(state, driver)
     operations = Operations(machines)
     terminals = TerminalHttp(machines)
+    warmth = Warmth(driver)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
-                 MachinesHttp(machines, operations, images)):
+                 MachinesHttp(machines, operations, images, warmth)):
         app.router.add_routes(part.routes())
 
     async def life(_app: web.Application) -> AsyncIterator[None]:
         await adopt(machines)
         log.line("hostd.ready", machines=len(machines.bodies))
+        warmth.begin()
         yield
+        await warmth.end()
         await operations.close()
         await let_go(machines)
         log.line("hostd.gone")
