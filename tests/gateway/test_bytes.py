@@ -34,8 +34,9 @@ async def test_an_upload_arrives_byte_for_byte_with_its_conditions(rig: Rig) -> 
     async def pieces():
         for _ in range(400):
             yield PIECE
+    path, new = FILES + "/content?path=/a%FFb&mode=0600", {"If-None-Match": "*"}
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client, \
-            client.put(FILES + "/content?path=/a%FFb&mode=0600", data=pieces(), headers={"If-None-Match": "*"}) as reply:
+            client.put(path, data=pieces(), headers=new) as reply:
         assert (reply.status, reply.headers["ETag"]) == (201, '"x"')
     assert got.digest() == hashlib.sha256(PIECE * 400).digest()
     sent = rig.hostd.seen[-1]

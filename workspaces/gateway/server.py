@@ -7,10 +7,12 @@ level below the app, because the app only sees requests whose headers are whole.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from workspaces.gateway.config import Config, Limits
 
@@ -103,9 +105,20 @@ def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
 
 
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """A socket refused with an HTTP answer is a finished handshake, not an error of ours to be logged."""
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
+
 def server(config: Config, app: Any, host: str, port: int) -> uvicorn.Server:
+    # Below INFO uvicorn writes headers, credentials among them.
+    logging.getLogger("uvicorn.error").setLevel(logging.INFO)
     return uvicorn.Server(uvicorn.Config(
-        app, host=host, port=port, loop="uvloop", http=bounded_protocol(config.limits), ws="websockets-sansio",
+        app, host=host, port=port, loop="uvloop", http=bounded_protocol(config.limits), ws=SocketProtocol,
         lifespan="on", interface="asgi3", log_config=None, access_log=False, server_header=False, date_header=True,
         proxy_headers=False, ws_max_size=config.limits.socket_message_bytes, ws_per_message_deflate=False,
         ws_ping_interval=20.0, ws_ping_timeout=30.0, timeout_keep_alive=75, timeout_graceful_shutdown=3, backlog=2048,

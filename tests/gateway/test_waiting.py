@@ -1,0 +1,97 @@
+"""`?wait=true`: the change is Daphne's, the waiting is here, and waiting is never an error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.gateway.conftest import AUTH, WID, Rig
+from tests.gateway.test_execs import eventually
+
+ONE = f"/api/v1/workspaces/{WID}"
+
+
+@pytest.fixture(autouse=True)
+def django(rig: Rig) -> None:
+    """Daphne's part: a change is accepted, a look shows the state as it is."""
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        if request.method == "GET":
+            return web.json_response({"id": WID, "state": rig.books.states[WID], "fresh": True})
+        if "missing" in request.raw_path:
+            return web.json_response({"code": "not_found"}, status=404)
+        status = 201 if request.path.endswith("/workspaces") else 202
+        return web.json_response({"id": WID, "state": "changing"}, status=status, headers={"Location": ONE})
+    rig.daphne.handler = answer
+
+
+CASES = [("POST", "/api/v1/workspaces", "running", 201), ("POST", ONE + "/start", "running", 200),
+         ("POST", ONE + "/restart", "running", 200), ("POST", ONE + "/stop", "stopped", 200),
+         ("POST", ONE + "/standby", "standby", 200), ("DELETE", ONE, "deleted", 200),
+         ("POST", ONE + "/undelete", "stopped", 200)]
+
+
+@pytest.mark.parametrize(("method", "path", "goal", "status"), CASES)
+async def test_reached_is_told_with_the_object_as_it_then_is(rig: Rig, method, path, goal, status) -> None:
+    rig.books.states[WID] = "stopping"
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        asking = asyncio.create_task(client.request(method, path + "?wait=true&x=1&timeout_s=20", json={"name": "n"}))
+        await eventually(lambda: len(rig.daphne.seen) == 1)
+        assert rig.daphne.seen[0].raw_path == path + "?x=1" and not asking.done()
+        rig.books.states[WID] = goal
+        rig.app.gate.nudges._tell("workspace", WID)
+        reply = await asyncio.wait_for(asking, 5)
+        assert (reply.status, await reply.json()) == (status, {"id": WID, "state": goal, "fresh": True})
+        assert (reply.headers.get("Location") == ONE) is True
+
+
+@pytest.mark.parametrize(("method", "path", "goal", "status"), CASES)
+async def test_not_in_time_and_failed_are_answers_too(rig: Rig, method, path, goal, status) -> None:
+    rig.books.states[WID] = "waking"
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        async with client.request(method, path + "?wait=true&timeout_s=0.2") as reply:
+            assert (reply.status, (await reply.json())["state"]) == (201 if status == 201 else 202, "waking")
+        rig.books.states[WID] = "failed"
+        rig.app.gate.access.forget("workspace", WID)
+        async with client.request(method, path + "?wait=true&timeout_s=20") as reply:
+            assert (reply.status, (await reply.json())["state"]) == (200, "failed")
+
+
+async def test_a_refused_change_is_daphnes_answer_at_once(rig: Rig) -> None:
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client, \
+            client.post(ONE + "/start?wait=true&missing=1") as reply:
+        assert (reply.status, await reply.json()) == (404, {"code": "not_found"})
+
+
+@pytest.mark.parametrize("query", ["wait=maybe", "wait=true&timeout_s=301", "wait=true&timeout_s=-1",
+                                   "wait=true&timeout_s=nan", "wait=true&timeout_s=x", "timeout_s=1e999"])
+async def test_nonsense_is_invalid_by_field_and_changes_nothing(rig: Rig, query: str) -> None:
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client, client.post(f"{ONE}/stop?{query}") as reply:
+        said = await reply.json(content_type=None)
+        assert (reply.status, said["code"]) == (400, "invalid") and said["errors"]
+    assert not rig.daphne.seen
+
+
+async def test_without_wait_it_is_daphnes_alone_and_the_parameters_are_gone(rig: Rig) -> None:
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client, \
+            client.post(ONE + "/stop?wait=false&timeout_s=3", data=b"{}") as reply:
+        assert reply.status == 202
+    assert [r.method for r in rig.daphne.seen] == ["POST"]
+
+
+async def test_many_waiters_cost_one_look(rig: Rig) -> None:
+    rig.books.states[WID] = "waking"
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(rig.url, headers=AUTH, connector=connector) as client:
+        asking = [asyncio.create_task(client.post(ONE + "/start?wait=true&timeout_s=20")) for _ in range(40)]
+        await eventually(lambda: len(rig.app.gate.nudges._waiting.get(WID, ())) == 40)
+        await asyncio.sleep(0.1)
+        before = rig.books.reads
+        rig.books.states[WID] = "running"
+        rig.app.gate.nudges._heard(json.dumps({"kind": "workspace", "id": WID}))
+        assert [r.status for r in await asyncio.gather(*asking)] == [200] * 40
+        assert rig.books.reads - before <= 2
