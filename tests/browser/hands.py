@@ -1,0 +1,75 @@
+"""What a person does with hands and eyes, so that tests read as sentences. Called by tests; knows only what is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.stand import PASSWORD
+
+
+def set_password(page: Page, code: str) -> None:
+    page.goto("/sign-in?setup")
+    page.get_by_label("One-time code").fill(code)
+    page.get_by_label("New password").fill(PASSWORD)
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+def sign_in(page: Page, user: str = "admin", password: str = PASSWORD) -> None:
+    page.get_by_label("User name").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def open_workspace(page: Page, workspace: dict[str, Any]) -> None:
+    page.goto(f"/workspaces/{workspace['id']}")
+    expect(state_of(page)).to_have_text("Running")
+
+
+def state_of(page: Page) -> Locator:
+    return page.locator(".statusbar .state-word")
+
+
+def new_terminal(page: Page) -> Locator:
+    """Opens a shell and waits until it has asked for a command."""
+    page.get_by_role("button", name="New terminal").last.click()
+    return prompted(page)
+
+
+def prompted(page: Page) -> Locator:
+    rows = page.locator(".xterm-rows")
+    expect(rows).to_contain_text("$")
+    return rows
+
+
+def type_line(page: Page, text: str) -> None:
+    page.locator(".xterm-helper-textarea").focus()
+    page.keyboard.insert_text(text)
+    page.keyboard.press("Enter")
+
+
+def entry(page: Page, name: str) -> Locator:
+    return page.locator(".entry-name", has=page.get_by_text(name, exact=True))
+
+
+def open_file(page: Page, name: str) -> Locator:
+    entry(page, name).click()
+    content = page.locator(".cm-content")
+    expect(content).to_be_visible()
+    return content
+
+
+def type_at_end(page: Page, text: str) -> None:
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text(text)
+
+
+def banner(page: Page) -> Locator:
+    return page.locator(".banner.conflict")
+
+
+def tab(page: Page, name: str) -> Locator:
+    return page.locator(".editor-pane .tab", has_text=name)
