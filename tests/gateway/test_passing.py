@@ -16,7 +16,8 @@ from tests.gateway.test_execs import eventually
 
 async def test_what_a_client_pretends_is_replaced_by_what_is_true(rig: Rig) -> None:
     lies = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil",
-            "Forwarded": "for=x", "X-Real-IP": "9.9.9.9", "X-HTTP-Method-Override": "DELETE", "Connection": "keep-alive, X-Secret",
+            "Forwarded": "for=x", "X-Real-IP": "9.9.9.9",
+            "X-HTTP-Method-Override": "DELETE", "Connection": "keep-alive, X-Secret",
             "X-Secret": "1", "X-Kept": "2", "Berth-Actor": "{}", "Cookie": "a=b"}
     async with aiohttp.ClientSession(rig.url) as client, \
             client.post("/sign-in?next=/x", data=b"a=1", headers=lies) as reply:

@@ -1,0 +1,207 @@
+"""The whole product as processes, for tests that kill parts of it: `stack` fixture.
+
+    redis ── hostd --driver fake ── celery worker ── courier ── daphne ── gateway (a free port)
+
+Each process can be killed (-9), ended and started again by name; all are ended by their own handles at the end.
+Nothing is shared with the tests' own process but files: users and tokens are made by the product's own command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+ORDER = ("redis", "hostd", "worker", "courier", "daphne", "gateway")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(true: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
+    """Polls; fails with a sentence when the time is over."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = true()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.05)
+
+
+@dataclass
+class Stack:
+    data: Path
+    port: int
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("BERTH_", "DJANGO_"))}
+        return {**kept, "BERTH_DATA": str(self.data), "DJANGO_SETTINGS_MODULE": "workspaces.config.settings",
+                "PYTHONUNBUFFERED": "1"}
+
+    def commands(self) -> dict[str, list[str]]:
+        run = self.data / "run"
+        python = sys.executable
+        return {
+            "redis": ["redis-server", "--port", "0", "--unixsocket", str(run / "redis.sock"), "--save", "",
+                      "--appendonly", "yes", "--dir", str(run)],
+            "hostd": [python, "-m", "sandboxes.host", "--state", str(self.data / "host"), "--socket",
+                      str(run / "hostd.sock"), "--images", str(self.data / "cache" / "images"), "--driver", "fake"],
+            "worker": [str(BIN / "celery"), "-A", "workspaces.config.celery", "worker", "--pool=threads",
+                       "--concurrency=4", "--without-gossip", "--without-mingle", "--beat", "--schedule",
+                       str(run / "beat-schedule"), "--loglevel=INFO"],
+            "courier": [python, "manage.py", "courier"],
+            "daphne": [str(BIN / "daphne"), "-u", str(run / "daphne.sock"), "workspaces.config.asgi:application"],
+            "gateway": [python, "-m", "workspaces.gateway", "--host", "127.0.0.1", "--port", str(self.port)],
+        }
+
+    # processes
+
+    def start(self, name: str) -> None:
+        log = (self.data / "log" / f"{name}.log").open("ab")
+        self.processes[name] = subprocess.Popen(self.commands()[name], cwd=ROOT, env=self.environment, stdout=log,
+                                                stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+        log.close()
+
+    def kill(self, name: str) -> None:
+        """As a crash: no farewell."""
+        self._end(name, signal.SIGKILL)
+
+    def stop(self, name: str) -> None:
+        self._end(name, signal.SIGTERM)
+
+    def _end(self, name: str, how: signal.Signals) -> None:
+        process = self.processes[name]
+        if process.poll() is None:
+            process.send_signal(how)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+    def restart(self, name: str, hard: bool = True) -> None:
+        self.kill(name) if hard else self.stop(name)
+        self.start(name)
+
+    def pid(self, name: str) -> int:
+        return self.processes[name].pid
+
+    def rss_kib(self, name: str) -> int:
+        status = Path(f"/proc/{self.pid(name)}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+    def log(self, name: str) -> str:
+        return (self.data / "log" / f"{name}.log").read_text(errors="replace")
+
+    def manage(self, *arguments: str) -> str:
+        done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, text=True,
+                              capture_output=True, timeout=120)
+        assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.stdout}\n{done.stderr}"
+        return done.stdout.strip()
+
+    # people and programs
+
+    def token(self, user: str = "anna", *options: str) -> str:
+        """A bearer secret; the same one for the same wish."""
+        key = (user, *options)
+        if key not in self.tokens:
+            self.tokens[key] = self.manage("berth_token", user, *options)
+        return self.tokens[key]
+
+    def client(self, user: str = "anna", **how: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.base_url, headers={"Authorization": f"Bearer {self.token(user)}"},
+                            timeout=how.pop("timeout", 90), **how)
+
+    def workspace(self, user: str = "anna", name: str | None = None, **fields: Any) -> dict[str, Any]:
+        """A running workspace of that user."""
+        with self.client(user) as client:
+            made = client.post("/api/v1/workspaces?wait=true&timeout_s=60",
+                               json={"name": name or f"w-{time.monotonic_ns()}", **fields})
+            assert made.status_code == 201, made.text
+            assert made.json()["state"] == "running", made.text
+            return made.json()
+
+    # all of it
+
+    def up(self) -> None:
+        for folder in ("run", "log", "host", "cache/images"):
+            (self.data / folder).mkdir(parents=True, exist_ok=True)
+        self.manage("migrate", "--verbosity", "0")
+        self.start("redis")
+        until((self.data / "run" / "redis.sock").exists, "redis listens")
+        self.start("hostd")
+        until((self.data / "run" / "hostd.sock").exists, "hostd listens")
+        self.manage("berth_host")
+        for name in ORDER[2:]:
+            self.start(name)
+        self.ready()
+
+    def ready(self, timeout_s: float = 90.0) -> None:
+        """Every part answers; says which process is gone instead of waiting for it."""
+        def answering() -> bool:
+            for name, process in self.processes.items():
+                assert process.poll() is None, f"{name} ended:\n{self.log(name)[-3000:]}"
+            with contextlib.suppress(httpx.HTTPError):
+                return httpx.get(f"{self.base_url}/readyz", timeout=5).status_code == 200
+            return False
+        until(answering, "the whole stack is ready", timeout_s)
+
+    def down(self) -> None:
+        for name in reversed(ORDER):
+            if name in self.processes:
+                self._end(name, signal.SIGTERM)
+        self._end_guests()
+
+    def _end_guests(self) -> None:
+        """The fake driver's machines are processes that outlive hostd on purpose: those of this folder end here."""
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                if str(self.data).encode() in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def running_stack() -> Iterator[Stack]:
+    data = Path(tempfile.mkdtemp(prefix="berth-stack-", dir=os.environ.get("BERTH_STACK_DIR")))
+    made = Stack(data, free_port())
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """One stack for all tests that only use it. A test that kills parts puts them back."""
+    with running_stack() as made:
+        yield made
