@@ -6,6 +6,7 @@ disagree; asks the system for the rest. Changes nothing that stays: a namespace 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -15,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ops.instance import ROOT, Instance, from_environment
+from sandboxes.drivers.qemu import facts, kvm_probe
+from sandboxes.guest.image import boot
 
 GIB = 1024**3
 #: A guest image, its build and a few workspaces.
@@ -35,12 +38,12 @@ class Fact:
 
 def doctor(as_json: bool) -> int:
     instance = from_environment()
-    facts = examine(instance)
-    able = all(fact.verdict != "stop" for fact in facts)
+    seen = examine(instance)
+    able = all(fact.verdict != "stop" for fact in seen)
     if as_json:
-        print(json.dumps({"can_run": able, "facts": [asdict(fact) for fact in facts]}, indent=2))
+        print(json.dumps({"can_run": able, "facts": [asdict(fact) for fact in seen]}, indent=2))
     else:
-        print("\n".join(as_text(fact) for fact in facts))
+        print("\n".join(as_text(fact) for fact in seen))
         print("\nWorkspaces can run here." if able else "\nWorkspaces cannot run here yet; see what is marked ✗.")
     return 0 if able else 1
 
@@ -51,7 +54,7 @@ def as_text(fact: Fact) -> str:
 
 
 def examine(instance: Instance) -> list[Fact]:
-    return [look(instance) for look in LOOKS]
+    return [*(look(instance) for look in LOOKS[:3]), *driver(instance), *(look(instance) for look in LOOKS[3:])]
 
 
 def system(instance: Instance) -> Fact:
@@ -81,11 +84,20 @@ def packages(instance: Instance) -> Fact:
     return Fact("packages", "ok", f"{len(wanted)} of {len(wanted)} from ops/apt.txt")
 
 
-def qemu(instance: Instance) -> Fact:
-    version = first_line("qemu-system-x86_64", "--version")
-    if not version:
-        return Fact("qemu", "stop", "not found", "apt-get install qemu-system-x86 qemu-utils, or ./berth up")
-    return Fact("qemu", "ok", version)
+def driver(instance: Instance) -> list[Fact]:
+    """What the driver itself finds out: QEMU, the accelerator, cgroups, namespaces, taps."""
+    return [Fact(found.name, "stop" if not found.ok else "note" if found.advice else "ok", found.fact, found.advice)
+            for found in asyncio.run(facts.findings(kvm_refusal(instance)))]
+
+
+def kvm_refusal(instance: Instance) -> str:
+    """Why KVM cannot be used, "" when it can. The probe boots the guest's kernel, so it waits for the image."""
+    kernel = next(iter(sorted(instance.images.glob(f"boot-*/{boot.KERNEL}"))), None)
+    if kernel is not None and which("qemu-system-x86_64"):
+        return asyncio.run(kvm_probe.refusal(instance.host_state / "qemu", kernel))
+    if not Path("/dev/kvm").exists():
+        return "there is no /dev/kvm"
+    return "not tried yet: once the guest image is built, a probe guest decides"
 
 
 def redis(instance: Instance) -> Fact:
@@ -104,11 +116,10 @@ def image_tools(instance: Instance) -> Fact:
 
 
 def guest_image(instance: Instance) -> Fact:
-    built = sorted(folder.name for folder in instance.images.glob("*") if folder.is_dir()) \
-        if instance.images.is_dir() else []
+    built = [*instance.images.glob("root-*/manifest.json")]
     if not built:
         return Fact("guest image", "note", "not built yet", "./berth up builds it once (3 to 5 minutes)")
-    return Fact("guest image", "ok", f"{len(built)} in {instance.images}")
+    return Fact("guest image", "ok", f"{len(built)} built in {instance.images}")
 
 
 def disk(instance: Instance) -> Fact:
@@ -130,7 +141,7 @@ def memory(instance: Instance) -> Fact:
     return Fact("memory", "ok", f"{free_gib:.1f} GiB available")
 
 
-def namespaces(instance: Instance) -> Fact:
+def network(instance: Instance) -> Fact:
     """A network namespace with a tap in it, made and dropped: what every machine needs."""
     if not Path("/dev/net/tun").exists():
         return Fact("network", "stop", "no /dev/net/tun", "modprobe tun; in a container pass the device through")
@@ -182,5 +193,5 @@ def which(name: str) -> str | None:
 
 
 LOOKS: tuple[Callable[[Instance], Fact], ...] = (
-    system, root, packages, qemu, namespaces, redis, image_tools, guest_image, disk, memory, gpus, preview_domain,
+    system, root, packages, network, redis, image_tools, guest_image, disk, memory, gpus, preview_domain,
 )

@@ -1,0 +1,89 @@
+"""Commands as a person or a program sees them: what is on stdout, what the exit code says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ops import doctor
+from ops.instance import Instance
+
+ROOT = Path(__file__).resolve().parents[2]
+VERDICTS = {"ok", "note", "stop"}
+
+
+def command(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "BERTH_DATA": str(data), "DJANGO_SETTINGS_MODULE": "workspaces.config.settings"}
+    return subprocess.run([sys.executable, "-m", "ops", *arguments], cwd=ROOT, env=env, capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, check=False, timeout=120)
+
+
+def test_token_prints_one_token_and_nothing_else(tmp_path: Path) -> None:
+    first = command(tmp_path / "data", "token", "ann", "--scope", "exec")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("berth_")
+    assert first.stdout.count("\n") == 1
+    assert "database" in first.stderr
+    again = command(tmp_path / "data", "token", "ann")
+    assert again.stdout != first.stdout
+    assert "database" not in again.stderr
+
+
+def test_a_token_that_cannot_be_made_leaves_stdout_empty(tmp_path: Path) -> None:
+    refused = command(tmp_path / "data", "token", "ann", "--scope", "everything")
+    assert (refused.returncode != 0, refused.stdout) == (True, "")
+    assert "everything" in refused.stderr
+
+
+def test_status_of_nothing_is_an_answer_and_an_exit_code(tmp_path: Path) -> None:
+    done = command(tmp_path, "status", "--json")
+    facts = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert facts["running"] is False
+    assert {process["name"] for process in facts["processes"]} >= {"supervisor", "hostd", "gateway"}
+    assert facts["workspaces"] == {}
+
+
+def test_down_of_nothing_is_fine(tmp_path: Path) -> None:
+    done = command(tmp_path, "down")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Nothing runs here" in done.stderr
+
+
+def test_doctor_answers_in_json_with_advice_for_whatever_is_not_well(tmp_path: Path) -> None:
+    done = command(tmp_path, "doctor", "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == (0 if said["can_run"] else 1)
+    assert {fact["verdict"] for fact in said["facts"]} <= VERDICTS
+    assert {"qemu", "kvm", "cgroups", "disk", "network"} <= {fact["name"] for fact in said["facts"]}
+    assert all(fact["advice"] for fact in said["facts"] if fact["verdict"] != "ok")
+
+
+@pytest.mark.parametrize(("app", "previews", "verdict"), [
+    ("https://berth.example.org", "preview.example.org", "note"),
+    ("https://berth.example.org", "berth-previews.example.net", "ok"),
+    ("", "preview.localhost", "ok"),
+])
+def test_doctor_warns_when_previews_share_the_apps_registrable_domain(
+        app: str, previews: str, verdict: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BERTH_PUBLIC_URL", app)
+    monkeypatch.setenv("BERTH_PREVIEW_DOMAIN", previews)
+    assert doctor.preview_domain(Instance(tmp_path, tmp_path)).verdict == verdict
+
+
+def test_doctor_says_stop_when_a_program_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor, "which", lambda name: None)
+    assert doctor.redis(Instance(tmp_path, tmp_path)).verdict == "stop"
+    assert "apt-get" in doctor.image_tools(Instance(tmp_path, tmp_path)).advice
+
+
+@pytest.mark.parametrize("arguments", [("upp",), ("up", "--port", "0"), ("up", "--port", "70000"), ("bench", "no")])
+def test_a_wrong_command_line_is_refused_before_anything_is_done(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = command(tmp_path / "data", *arguments)
+    assert done.returncode == 2
+    assert not (tmp_path / "data").exists()
