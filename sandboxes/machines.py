@@ -90,6 +90,11 @@ def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float) -> 
     return runner.advance(PLANS[plan], Context(spec=spec, sandbox=row, grant=grant, wait_until=wait_until))
 
 
+def settle(grant: Grant) -> None:
+    """Says that nothing is left to do for this machine. Raises LeaseLost."""
+    runner.settle(grant)
+
+
 def vanish(grant: Grant) -> None:
     """After a purge: the body's row goes, because nothing of it is on any host."""
     with transaction.atomic():

@@ -26,6 +26,11 @@ class Actor:
     #: Ids this token is limited to; None is no limit.
     workspace_ids: frozenset[str] | None = None
 
+    @property
+    def person(self) -> int:
+        """The user's id for look-ups; 0, which nobody has, for the system."""
+        return self.user_id or 0
+
     def may(self, scope: str) -> bool:
         return scope in self.scopes
 

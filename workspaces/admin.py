@@ -6,7 +6,7 @@ hashes are not shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
@@ -52,7 +52,7 @@ class TokenAdmin(LookOnly):
     list_display = ("id", "name", "hint", "user", "created_at", "expires_at", "last_used_at", "revoked_at")
     search_fields = ("id", "name", "user__username")
     exclude = ("secret_hash",)
-    actions: ClassVar[list[Any]] = ["revoke"]
+    actions = ("revoke",)
 
     @admin.action(description="Revoke at once")
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

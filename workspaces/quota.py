@@ -26,7 +26,7 @@ def used_by(user: User) -> Amount:
     return Amount(mine.count(), power_now["cpus"] or 0, power_now["memory"] or 0)
 
 
-def lock(user_id: int | None) -> User:
+def lock(user_id: int) -> User:
     """The owner's row, locked: everybody who would add to the same person's share waits here."""
     return User.objects.select_for_update().get(pk=user_id)
 

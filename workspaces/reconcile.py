@@ -17,8 +17,10 @@ from typing import Any
 
 from django.db import transaction
 from django.dispatch import receiver
+from django.utils import timezone
 
 from sandboxes import machines, signals
+from sandboxes.errors import SandboxError
 from sandboxes.spec import MachineSpec, Shape
 from workspaces import nudges, services
 from workspaces.actors import SYSTEM
@@ -68,6 +70,7 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
             return Again.NO
         wanted = next_plan(gather(workspace))
         if wanted is Next.NOTHING:
+            machines.settle(grant)
             _announce_again(workspace_id)
             return Again.NO
         again = _one(wanted, workspace, grant, until)
@@ -156,17 +159,14 @@ def sweep() -> set[str]:
 
 
 def _changing() -> set[str]:
-    from django.utils import timezone
-
     moving = ("creating", "waking", "parking", "stopping", "restoring", "deleting")
+    resting = Workspace.objects.filter(intent="running", state="stopped")  # its host was drained
     due = Workspace.objects.filter(intent="deleted", purge_at__lte=timezone.now())
     return {*Workspace.objects.filter(state__in=moving).values_list("pk", flat=True),
-            *due.values_list("pk", flat=True)} - machines.pausing()
+            *resting.values_list("pk", flat=True), *due.values_list("pk", flat=True)} - machines.pausing()
 
 
 def _contradicted() -> set[str]:
-    from sandboxes.errors import SandboxError
-
     found: set[str] = set()
     for host in machines.hosts():
         try:

@@ -73,7 +73,7 @@ def workspaces_of(actor: Actor, *, metadata: bool = False) -> QuerySet[Workspace
     rows = Workspace.objects.select_related("owner")
     if actor.type == "system" or (metadata and actor.is_admin):
         return rows
-    shared = Membership.objects.filter(user_id=actor.user_id).values("workspace_id")
+    shared = Membership.objects.filter(user_id=actor.person).values("workspace_id")
     rows = rows.filter(Q(owner_id=actor.user_id) | Q(pk__in=shared))
     return rows if actor.workspace_ids is None else rows.filter(pk__in=actor.workspace_ids)
 
@@ -93,5 +93,5 @@ def role_in(actor: Actor, workspace: Workspace) -> str:
     """`owner`, `operator` or `viewer`. An admin acts on everybody's metadata as its owner would."""
     if actor.type == "system" or workspace.owner_id == actor.user_id or actor.is_admin:
         return Role.OWNER.value
-    membership = Membership.objects.filter(workspace_id=workspace.pk, user_id=actor.user_id).first()
+    membership = Membership.objects.filter(workspace_id=workspace.pk, user_id=actor.person).first()
     return membership.role if membership else ""

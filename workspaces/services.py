@@ -34,7 +34,7 @@ REST_FIELDS = frozenset({"cpus", "memory_mib", "disk_gib", "gpu"})
 def create(actor: Actor, fields: Mapping[str, Any]) -> Workspace:
     """A new workspace that wants to run. Raises Problem: name_taken, quota_exceeded."""
     with transaction.atomic():
-        owner = quota.lock(actor.user_id)
+        owner = quota.lock(actor.person)
         workspace = Workspace(owner=owner, cause="created", last_activity_at=timezone.now(),
                               last_activity_kind="create", **fields)
         quota.check(owner, quota.place_and_power(workspace))

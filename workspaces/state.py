@@ -145,7 +145,7 @@ def _next_running(facts: Facts) -> Next:
     if facts.phase is Phase.STOPPING:
         return Next.STOP
     if facts.phase is Phase.RUNNING:
-        return _unless_open(facts, Next.NOTHING) if current else Next.STOP
+        return Next.NOTHING if current else Next.STOP
     if facts.phase is Phase.STARTING:
         return _boot(facts) if current else Next.KILL
     if not current or facts.open_plan in (Next.CREATE, Next.START) or facts.end_reason in HOST_WENT_DOWN:
@@ -158,11 +158,6 @@ def _next_running(facts: Facts) -> Next:
 def _boot(facts: Facts) -> Next:
     """A create that is under way stays a create (its undo takes the disk away again)."""
     return Next.CREATE if facts.open_plan == Next.CREATE else Next.START
-
-
-def _unless_open(facts: Facts, otherwise: Next) -> Next:
-    """A plan that has reached its goal is still closed properly."""
-    return Next(facts.open_plan) if facts.open_plan in (Next.CREATE, Next.START) else otherwise
 
 
 def visible(facts: Facts) -> tuple[str, str]:

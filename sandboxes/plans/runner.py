@@ -71,6 +71,17 @@ def note_observation(grant: Grant, sandbox: Sandbox, seen: dict[str, Any]) -> No
         _write_phase(sandbox, seen)
 
 
+def settle(grant: Grant) -> None:
+    """Nothing is left to do: a run that is still open reached its goal without its worker seeing it."""
+    if not PlanRun.objects.filter(machine_id=grant.machine_id, state__in=OPEN).exists():
+        return
+    with transaction.atomic():
+        hold(grant)
+        left = PlanRun.objects.filter(machine_id=grant.machine_id)
+        left.filter(state=RunState.RUNNING).update(state=RunState.DONE, ended_at=timezone.now(), error_code="")
+        left.filter(state=RunState.UNDOING).update(state=RunState.SUPERSEDED, ended_at=timezone.now())
+
+
 def _differs(sandbox: Sandbox, seen: dict[str, Any]) -> bool:
     disk = seen.get("disk_used_bytes")
     disk_moved = disk is not None and abs(disk - (sandbox.disk_used_bytes or 0)) > 1024 * 1024

@@ -66,7 +66,8 @@ class Context:
 
 
 class Step(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def needed(self, ctx: Context) -> bool: ...
 

@@ -32,12 +32,12 @@ class Me(APIView):
     @extend_schema(operation_id="me", summary="Who asks, what they may use and what they use", responses=MeOut)
     def get(self, request: Request) -> Response:
         actor = actor_of(request)
-        return Response(shapes.me(User.objects.get(pk=actor.user_id), actor))
+        return Response(shapes.me(User.objects.get(pk=actor.person), actor))
 
 
 class SessionView(APIView):
     public = True
-    authentication_classes: ClassVar = [StrictSessionAuthentication]
+    authentication_classes = (StrictSessionAuthentication,)
 
     @extend_schema(operation_id="session_get", summary="Who is signed in, and the CSRF token", auth=[],
                    responses=SessionOut)
@@ -66,7 +66,7 @@ class SessionView(APIView):
 
 class SessionSetup(APIView):
     public = True
-    authentication_classes: ClassVar = []
+    authentication_classes = ()
 
     @extend_schema(operation_id="session_setup", summary="Spend a one-time code: set a password and sign in",
                    auth=[], request=SetUp, responses=SessionOut)
@@ -91,9 +91,8 @@ def _signed_in(request: Request, user: User) -> Response:
 
 def _session(request: Request) -> dict[str, Any]:
     user = request.user
-    known = isinstance(user, User)
-    return {"user": shapes.me(user, selectors.actor_of_user(user)) if known else None,
-            "csrf_token": get_token(request._request)}
+    me = shapes.me(user, selectors.actor_of_user(user)) if isinstance(user, User) else None
+    return {"user": me, "csrf_token": get_token(request._request)}
 
 
 def _address(request: Request) -> str:
@@ -140,7 +139,7 @@ class TokenDetail(APIView):
 
 def _tokens_of(actor: Actor) -> Any:
     """A token that is limited to workspaces sees of all tokens only itself."""
-    rows = AccessToken.objects.filter(user_id=actor.user_id, revoked_at=None)
+    rows = AccessToken.objects.filter(user_id=actor.person, revoked_at=None)
     return rows if actor.workspace_ids is None else rows.filter(pk=actor.token_id)
 
 
@@ -156,7 +155,7 @@ def _make_token(actor: Actor, fields: dict[str, Any]) -> tuple[AccessToken, str]
     scopes = frozenset(fields.get("scopes") or actor.scopes - {"admin"})
     if scopes - actor.scopes:
         raise Problem("scope_missing", f"You cannot grant {', '.join(sorted(scopes - actor.scopes))}.")
-    user = User.objects.get(pk=actor.user_id)
+    user = User.objects.get(pk=actor.person)
     return tokens.create(user, fields["name"], scopes & SCOPES, workspace_ids=_limits(actor, fields),
                          expires_at=_expiry(actor, fields))
 

@@ -32,7 +32,7 @@ class BearerAuthentication(BaseAuthentication):
         if words[0].lower() != b"bearer" or len(words) != 2:
             raise Problem("unauthenticated", "The Authorization header must read: Bearer berth_…")
         actor = selectors.actor_from_token(words[1].decode("latin-1"))
-        return User.objects.get(pk=actor.user_id), actor
+        return User.objects.get(pk=actor.person), actor
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"

@@ -35,7 +35,7 @@ def once(request: Request, work: Callable[[], tuple[int, str, Response]],
             return work()[2]
     fingerprint = _fingerprint(request)
     with transaction.atomic():
-        earlier = _claim(actor_of(request).user_id, key, fingerprint)
+        earlier = _claim(actor_of(request).person, key, fingerprint)
         if earlier.status:
             return Response(again(earlier.object_id), status=earlier.status,
                             headers={"Idempotency-Replayed": "true"})
@@ -58,7 +58,7 @@ def _fingerprint(request: Request) -> str:
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _claim(user_id: int | None, key: str, fingerprint: str) -> IdempotencyKey:
+def _claim(user_id: int, key: str, fingerprint: str) -> IdempotencyKey:
     now = timezone.now()
     IdempotencyKey.objects.filter(user_id=user_id, key=key, created_at__lt=now - LIFETIME).delete()
     try:

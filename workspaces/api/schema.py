@@ -68,7 +68,8 @@ class BerthSchema(AutoSchema):
     def _get_response_for_code(self, serializer: Any, status_code: str, media_types: Any = None,
                                direction: Any = "response") -> Any:
         many = getattr(serializer, "many", False)
-        said = super()._get_response_for_code(serializer, status_code, media_types, direction)
+        said = super()._get_response_for_code(  # type: ignore[no-untyped-call]
+            serializer, status_code, media_types, direction)
         if many:
             for content in said.get("content", {}).values():
                 content["schema"] = {

@@ -174,7 +174,7 @@ class EventOut(serializers.Serializer[Any]):
     kind = serializers.CharField()
     actor = ActorOut()
     cause = serializers.CharField(required=False)
-    data = serializers.DictField()
+    data = serializers.DictField()  # type: ignore[assignment]  # a field's name, not the attribute
 
 
 class TokenOut(serializers.Serializer[Any]):
@@ -230,13 +230,3 @@ class ReadyOut(serializers.Serializer[Any]):
     broker = serializers.CharField()
     host = serializers.CharField()
 
-
-class ProblemOut(serializers.Serializer[Any]):
-    type = serializers.CharField()
-    title = serializers.CharField()
-    status = serializers.IntegerField()
-    code = serializers.CharField()
-    detail = serializers.CharField(allow_blank=True)
-    reason = serializers.CharField(required=False)
-    retry_after_s = serializers.FloatField(required=False)
-    errors = serializers.DictField(child=serializers.ListField(child=serializers.CharField()), required=False)

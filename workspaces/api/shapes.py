@@ -34,7 +34,7 @@ def workspaces(rows: Iterable[Workspace], actor: Actor, request: HttpRequest) ->
     listed = list(rows)
     ids = [row.pk for row in listed]
     bodies = machines.bodies(ids)
-    memberships = Membership.objects.filter(user_id=actor.user_id, workspace_id__in=ids)
+    memberships = Membership.objects.filter(user_id=actor.person, workspace_id__in=ids)
     roles = dict(memberships.values_list("workspace_id", "role"))
     template = preview_template(request)
     return [_workspace(row, actor, bodies.get(row.pk), roles.get(row.pk), template) for row in listed]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from django.urls import path, register_converter
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularAPIView
@@ -27,8 +25,8 @@ class Schema(SpectacularAPIView):
     """The OpenAPI document, as JSON, for everybody."""
 
     public = True
-    authentication_classes: ClassVar = []
-    renderer_classes: ClassVar = [OpenApiJsonRenderer]
+    authentication_classes = ()
+    renderer_classes = (OpenApiJsonRenderer,)
 
 
 register_converter(IdConverter, "id")
