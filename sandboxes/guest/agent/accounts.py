@@ -29,7 +29,9 @@ def account_of(user: str) -> Account:
     """The account by name or by number. Raises Refusal("invalid") naming a user who is not there."""
     for line in _lines("/etc/passwd"):
         fields = line.split(":")
-        if len(fields) >= 7 and (fields[0] == user or fields[2] == user) and fields[2].isdigit() and fields[3].isdigit():
+        if len(fields) < 7 or user not in (fields[0], fields[2]):
+            continue
+        if fields[2].isdigit() and fields[3].isdigit():
             gid = int(fields[3])
             return Account(fields[0], int(fields[2]), gid, _groups_of(fields[0], gid), fields[5] or "/", fields[6])
     raise Refusal("invalid", f"there is no user {user!r} here", field="user")
@@ -92,14 +94,26 @@ def _etc_environment() -> dict[str, str]:
 
 
 def _lines(path: str) -> list[str]:
-    """The lines of a small text file that root in the guest may have replaced by anything; a missing one is empty."""
+    """The lines of a small text file that root in the guest may have replaced by anything; a missing one is empty.
+
+    Kept until the file changes: every exec and every listing asks.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return []
     try:
-        return os.read(fd, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines()
+        found = os.fstat(fd)
+        version = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        kept = _read_before.get(path)
+        if kept is None or kept[0] != version:
+            kept = version, os.read(fd, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines()
+            _read_before[path] = kept
+        return kept[1]
     except OSError:
         return []
     finally:
         os.close(fd)
+
+
+_read_before: dict[str, tuple[tuple[int, ...], list[str]]] = {}

@@ -8,6 +8,7 @@ from sandboxes.guest.agent import VERSION
 from sandboxes.guest.agent.clock import Resume
 from sandboxes.guest.agent.execcalls import ExecCalls
 from sandboxes.guest.agent.exectable import ExecTable
+from sandboxes.guest.agent.filecalls import FileCalls
 from sandboxes.guest.agent.loop import Loop
 from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.metrics import metrics
@@ -29,6 +30,7 @@ class Agent:
         if real:
             self.table.users_cgroup = USERS_CGROUP
         self.execs = ExecCalls(machine, self.table)
+        self.files = FileCalls(self.loop, machine)
         self.session = Session(self._methods(real), self.info, machine.refuse_epoch)
 
     def _methods(self, real: bool) -> dict[str, Any]:
@@ -39,7 +41,7 @@ class Agent:
             "attach": Attach(self.machine, Entry(self.machine) if real else _already_there),
             "quiesce": quiesce.quiesce, "thaw": quiesce.thaw,
             "shutdown": Shutdown(self.loop, self.machine, self.table, real),
-            **self.execs.methods(),
+            **self.execs.methods(), **self.files.methods(),
         }
 
     def info(self) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+"""Copies and removes trees as the calling thread's user, by descriptors, without recursion. Called by `filechanges`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+from sandboxes.guest.agent.refusal import Refusal, shown
+from sandboxes.guest.agent.workers import Job
+
+COPY_BYTES = 1024 * 1024
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def copy_entry(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
+    """A file, a link or a whole folder, to a name that is not there. FIFOs, sockets and devices are refused."""
+    if not _copy_leaf(job, folder, name, to_folder, to_name):
+        _copy_folder(job, folder, name, to_folder, to_name)
+
+
+def _copy_leaf(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes) -> bool:
+    """False when it is a folder."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        return False
+    if stat.S_ISLNK(found.st_mode):
+        os.symlink(os.readlink(name, dir_fd=folder), to_name, dir_fd=to_folder)
+    elif stat.S_ISREG(found.st_mode):
+        _copy_file(job, folder, name, to_folder, to_name, found)
+    else:
+        raise Refusal("not_a_regular_file", f"{shown(name)} is neither file, folder nor link")
+    return True
+
+
+def _copy_file(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes, found: os.stat_result) -> None:
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        target = os.open(to_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=to_folder)
+        try:
+            for at, length in _data_ranges(source, found.st_size):
+                _copy_range(job, source, target, at, length)
+            os.ftruncate(target, found.st_size)
+            os.fchmod(target, stat.S_IMODE(found.st_mode))
+            os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)
+
+
+def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """What is not a hole, so that a sparse file stays one."""
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        at = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, at - start
+
+
+def _copy_range(job: Job, source: int, target: int, at: int, length: int) -> None:
+    end = at + length
+    while at < end:
+        job.check()
+        data = os.pread(source, min(COPY_BYTES, end - at), at)
+        if not data:
+            return
+        written = 0
+        while written < len(data):
+            written += os.pwrite(target, data[written:], at + written)
+        at += len(data)
+
+
+def _copy_folder(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
+    levels = [_enter_copy(folder, name, to_folder, to_name)]
+    try:
+        while levels:
+            job.check()
+            source, target, names, mode = levels[-1]
+            child = next(names, None)
+            if child is None:
+                os.fchmod(target, mode)
+                _close_level(levels.pop())
+            elif not _copy_leaf(job, source, child, target, child):
+                levels.append(_enter_copy(source, child, target, child))
+    finally:
+        for level in levels:
+            _close_level(level)
+
+
+Level = tuple[int, int, Iterator[bytes], int]
+
+
+def _enter_copy(folder: int, name: bytes, to_folder: int, to_name: bytes) -> Level:
+    source = os.open(name, _OPEN_FOLDER, dir_fd=folder)
+    try:
+        os.mkdir(to_name, 0o700, dir_fd=to_folder)
+        target = os.open(to_name, _OPEN_FOLDER, dir_fd=to_folder)
+    except BaseException:
+        os.close(source)
+        raise
+    return source, target, iter([os.fsencode(child) for child in os.listdir(source)]), stat.S_IMODE(  # noqa: PTH208
+        os.fstat(source).st_mode)
+
+
+def _close_level(level: Level) -> None:
+    os.close(level[0])
+    os.close(level[1])
+
+
+# -- removing ----------------------------------------------------------------------------------------------------------
+
+def remove_entry(job: Job, folder: int, name: bytes, recursive: bool) -> None:
+    """The entry itself: of a link the link. Raises what the kernel says of a folder that is not empty."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=folder)
+    elif not recursive:
+        os.rmdir(name, dir_fd=folder)
+    else:
+        _remove_folder(job, folder, name)
+
+
+def _remove_folder(job: Job, folder: int, name: bytes) -> None:
+    levels: list[tuple[int, bytes]] = [(os.open(name, _OPEN_FOLDER, dir_fd=folder), name)]
+    try:
+        while levels:
+            job.check()
+            here, own_name = levels[-1]
+            child = _remove_children(here)
+            if child is not None:
+                levels.append((os.open(child, _OPEN_FOLDER, dir_fd=here), child))
+                continue
+            os.close(levels.pop()[0])
+            os.rmdir(own_name, dir_fd=levels[-1][0] if levels else folder)
+    finally:
+        for fd, _ in levels:
+            os.close(fd)
+
+
+def _remove_children(fd: int) -> bytes | None:
+    """Removes until a folder is met that is not empty; that one's name, or None when all are gone."""
+    with os.scandir(fd) as found:
+        for entry in found:
+            name = os.fsencode(entry.name)
+            if not entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=fd)
+                continue
+            try:
+                os.rmdir(name, dir_fd=fd)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return name
+    return None
