@@ -38,9 +38,6 @@ class Chain:
     def from_json(data: dict[str, Any]) -> Chain:
         return Chain(data["base"], tuple(data["layers"]), data["head"], data["size_bytes"])
 
-    def next_head(self) -> str:
-        return f"head-{int(self.head.removeprefix('head-').removesuffix('.qcow2')) + 1}.qcow2"
-
     def below_head(self) -> tuple[str, ...]:
         return (self.base, *self.layers) if self.base else self.layers
 
@@ -81,10 +78,10 @@ async def adopt(folder: Path, source: Path) -> Chain:
     with reserved(folder, HEAD_BYTES, "a machine's disk"):
         share(source / frozen.base, folder / "base.img")
         layers = tuple(_share_layer(source / name, folder) for name in (*frozen.layers, frozen.head))
-        chain = Chain("base.img", layers, _fresh_head(folder), frozen.size_bytes)
+        chain = Chain("base.img", layers, fresh_head(folder), frozen.size_bytes)
         await create_head(folder, chain)
         write_chain(folder, chain)
-    _collect(folder, chain)
+    collect(folder, chain)
     return chain
 
 
@@ -96,12 +93,14 @@ def _share_layer(source: Path, folder: Path) -> str:
     return name
 
 
-def _fresh_head(folder: Path) -> str:
+def fresh_head(folder: Path) -> str:
+    """A name that no head has or had: a body may still know one that was given up."""
     numbers = [int(path.stem.removeprefix("head-")) for path in folder.glob("head-*.qcow2")]
     return f"head-{max(numbers, default=0) + 1}.qcow2"
 
 
-def _collect(folder: Path, chain: Chain) -> None:
+def collect(folder: Path, chain: Chain) -> None:
+    """Removes heads and layers that the chain does not name. Only while no body has the disk open."""
     for path in folder.glob("*.qcow2"):
         if path.name != chain.head and path.name not in chain.layers:
             path.unlink()

@@ -84,7 +84,8 @@ class Guest:
 
     async def resume(self, epoch: int) -> None:
         await self.link.request("resume", {
-            "epoch": epoch, "unix_time_ns": time.time_ns(), "hostname": "workspace", "machine_id": secrets.token_hex(16),
+            "epoch": epoch, "unix_time_ns": time.time_ns(), "hostname": "workspace",
+            "machine_id": secrets.token_hex(16),
             "entropy_b64": base64.b64encode(os.urandom(64)).decode()}, timeout_s=60)
 
     async def attach(self, epoch: int) -> None:
@@ -107,6 +108,9 @@ class Guest:
         ended = await stream.result()
         assert ended["outcome"] == {"kind": "exited", "code": 0}, (ended, said)
         return said[1].decode().strip()
+
+    async def write_text(self, path: str, text: str) -> None:
+        await self.run(f"echo {base64.b64encode(text.encode()).decode()} | base64 -d > {path}")
 
     async def write(self, path: str, data: bytes) -> None:
         stream = await self.link.stream("file.write", {"path_b64": b64(path), "user": "user"})

@@ -108,7 +108,8 @@ async def test_a_body_has_no_privilege_and_no_way_back(spawner):
 
 
 async def test_a_body_inherits_exactly_the_descriptors_it_was_given(spawner):
-    said = await lines_of(spawner, JailPlan(argv=[PYTHON, "-c", "import os; print(sorted(os.listdir('/proc/self/fd')))"]))
+    listing = "import os; print(sorted(os.listdir('/proc/self/fd')))"
+    said = await lines_of(spawner, JailPlan(argv=[PYTHON, "-c", listing]))
     assert said.strip() == "['0', '1', '2', '3']", "3 is the listing's own"
 
 

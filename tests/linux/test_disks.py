@@ -81,7 +81,7 @@ async def test_a_head_that_could_not_be_finished_has_no_name(tmp_path, base, mon
 
     monkeypatch.setattr(disks.atomic, "publish", fail)
     with pytest.raises(DiskFull):
-        await disks.create_head(tmp_path / "disk", chain.frozen(chain.next_head()))
+        await disks.create_head(tmp_path / "disk", chain.frozen(disks.fresh_head(tmp_path / "disk")))
     assert {path.name for path in (tmp_path / "disk").iterdir()} == {"base.img", "head-1.qcow2", "chain.json"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import shutil
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from sandboxes.linux.cgroups import Groups
 from sandboxes.linux.names import instance_of
 from sandboxes.linux.uids import Uids
 from sandboxes.spec import ImageSet, MachineSpec, Shape
+
+log = logging.getLogger("berth.qemu")
 
 
 @dataclass(frozen=True)
@@ -97,34 +100,34 @@ class QemuDriver:
         await self.create_disk(home, spec)
         await self._settle_disk(home, spec)
         try:
-            template = await means.templates.ensure(spec.shape, on_stage)
-            machine = await self._embody(means, home, spec, template, on_stage)
-        except (StepFailed, NotRunning):
+            return await self._from_template(means, home, spec, on_stage)
+        except (StepFailed, NotRunning) as error:
+            log.warning("the template of %s did not resume (%s); it is made anew", spec.shape.key, error)
             means.templates.discard(spec.shape)
-            template = await means.templates.ensure(spec.shape, on_stage)
-            machine = await self._embody(means, home, spec, template, on_stage)
-        return await self._fitted(machine, spec)
+            return await self._from_template(means, home, spec, on_stage)
+
+    async def _from_template(self, means: Means, home: MachineHome, spec: MachineSpec,
+                             on_stage: OnStage) -> QemuMachine:
+        template = await means.templates.ensure(spec.shape, on_stage)
+        machine = await self._embody(means, home, spec, template, on_stage)
+        try:
+            await machine.fit_disk(spec.disk_gib)
+        except BaseException:
+            await self.release(home)
+            raise
+        return machine
 
     async def _settle_disk(self, home: MachineHome, spec: MachineSpec) -> None:
         await embody.repair_if_unclean(home)
         chain = disks.read_chain(home.disk)
         if chain is not None:
-            await disks.grow(home.disk, chain, spec.disk_gib)
+            disks.collect(home.disk, await disks.grow(home.disk, chain, spec.disk_gib))
 
     async def _embody(self, means: Means, home: MachineHome, spec: MachineSpec, image: Image,
                       on_stage: OnStage) -> QemuMachine:
         order = Order(home, spec.machine_id, spec.shape, image.fingerprint, image)
         machine = await means.workshop.embody(order, on_stage)
         self._machines[home.path] = machine
-        on_stage("agent")
-        return machine
-
-    async def _fitted(self, machine: QemuMachine, spec: MachineSpec) -> QemuMachine:
-        try:
-            await machine.fit_disk(spec.disk_gib)
-        except BaseException:
-            await self.release(machine.home)
-            raise
         return machine
 
     async def resume(self, home: MachineHome, spec: MachineSpec, capture: Capture, on_stage: OnStage) -> QemuMachine:

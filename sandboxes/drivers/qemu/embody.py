@@ -59,9 +59,15 @@ class Workshop:
             tap = await netns.create(self.instance, order.machine_id, open_tap)
             try:
                 on_stage("memory")
-                return await self._start(order, tap)
+                machine = await self._start(order, tap)
             finally:
                 os.close(tap)
+            try:
+                on_stage("agent")
+            except BaseException:
+                await machine.close()
+                raise
+            return machine
         except BaseException:
             await self.release(home)
             raise

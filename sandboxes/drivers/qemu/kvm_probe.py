@@ -15,6 +15,7 @@ from sandboxes.drivers.qemu.facts import boot_id, qemu_version
 from sandboxes.linux import atomic
 from sandboxes.linux.processes import ProcessFailed, run
 
+DEVICE = Path("/dev/kvm")
 DEADLINE_S = 12.0
 #: The kernel's last words when it has no init: it has then started all of itself.
 ARRIVED = "Unable to mount root fs"
@@ -42,9 +43,9 @@ async def refusal(state_dir: Path, kernel: Path) -> str:
 
 
 async def _probe(kernel: Path) -> str:
-    if not Path("/dev/kvm").exists():
+    if not DEVICE.exists():
         return "there is no /dev/kvm"
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
         return "/dev/kvm is not ours to open"
     try:
         done = await run(probe_argv(kernel), timeout_s=DEADLINE_S)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,18 +160,30 @@ class QemuMachine:
         into.mkdir(parents=True, exist_ok=True)
         with space.reserved(into, self.birth.memory.size + disks.HEAD_BYTES, "a memory image"):
             chain = await self._true_chain()
-            grown = chain.frozen(chain.next_head())
-            (self.home.disk / grown.head).unlink(missing_ok=True)
+            grown = chain.frozen(disks.fresh_head(self.home.disk))
             await disks.create_head(self.home.disk, grown)
             top = await self._top_node()
-            await self._add_head(grown)
-            disks.write_chain(self.home.disk, grown)
-
-            async def freeze() -> None:
-                await self.qmp.execute("blockdev-snapshot", {"node": top, "overlay": _node_of(grown.head)})
-
-            taken = await snapshot.take(self.qmp, self.body, self.birth.memory, into, freeze)
+            try:
+                await self._add_head(grown)
+                disks.write_chain(self.home.disk, grown)
+                taken = await snapshot.take(self.qmp, self.body, self.birth.memory, into, self._freezing(top, grown))
+            except Exception:
+                await self._give_up_head(grown)
+                raise
             return await asyncio.to_thread(self._finish_capture, into, grown, taken)
+
+    def _freezing(self, top: str, grown: Chain) -> Callable[[], Awaitable[None]]:
+        async def freeze() -> None:
+            await self.qmp.execute("blockdev-snapshot", {"node": top, "overlay": _node_of(grown.head)})
+
+        return freeze
+
+    async def _give_up_head(self, grown: Chain) -> None:
+        """A capture failed. When QEMU writes into the new head already, that one is the disk; else it goes."""
+        with contextlib.suppress(StepFailed, NotRunning):
+            if (await self._true_chain()).head != grown.head:
+                await self.qmp.execute("blockdev-del", {"node-name": _node_of(grown.head)})
+                (self.home.disk / grown.head).unlink(missing_ok=True)
 
     async def _add_head(self, chain: Chain) -> None:
         """The next head becomes a node of QEMU's that nothing is above or below yet."""

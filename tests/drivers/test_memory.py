@@ -1,0 +1,269 @@
+"""Capture and resume with memory on real machines: under load, several times over, and refused when it cannot fit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandboxes.drivers.qemu import snapshot
+from sandboxes.errors import Conflict, DiskFull, StepFailed
+from sandboxes.linux import disks, space
+from tests.drivers.world import TWO_CPUS, Guest, World, silent
+
+pytestmark = pytest.mark.vm
+
+#: Writes files named by their content's hash, each complete before it has its name.
+WRITER = """
+import hashlib, os, random
+n = 0
+while True:
+    data = random.randbytes(128 * 1024)
+    with open(".aside", "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(".aside", f"{n:06d}-{hashlib.sha256(data).hexdigest()}")
+    n += 1
+"""
+CHECK = """
+import hashlib, os
+wrong = [name for name in os.listdir(".") if name[0] != "." and
+         hashlib.sha256(open(name, "rb").read()).hexdigest() != name[7:]]
+print(len(os.listdir(".")), len(wrong))
+"""
+
+
+async def start_writer(guest: Guest) -> None:
+    await guest.write_text("writer.py", WRITER)
+    await guest.write_text("check.py", CHECK)
+    await guest.run("mkdir files")
+    await guest.start("cd files && exec python3 ../writer.py")
+    await guest.start("while :; do :; done")  # the other processor is not idle either
+    await count_reaches(guest, 5)
+
+
+async def count_of(guest: Guest) -> int:
+    return int(await guest.run("ls files | wc -l"))
+
+
+async def count_reaches(guest: Guest, wanted: int) -> None:
+    async with asyncio.timeout(90):
+        while await count_of(guest) < wanted:
+            await asyncio.sleep(0.2)
+
+
+async def files_match(guest: Guest) -> int:
+    """Reads everything back from the disk, past the guest's page cache."""
+    await guest.run("sync; echo 3 > /proc/sys/vm/drop_caches", user="root")
+    count, wrong = (await guest.run("cd files && python3 ../check.py")).split()
+    assert wrong == "0"
+    return int(count)
+
+
+async def test_a_capture_under_io_on_two_processors_goes_on_and_its_files_match(qemu_world: World, tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine(shape=TWO_CPUS)
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    assert await guest.run("nproc") == "2"
+    await start_writer(guest)
+    captures = []
+    for number in range(2):
+        captures.append(await machine.capture(tmp_path / f"capture-{number}"))
+        await count_reaches(guest, await count_of(guest) + 2)
+    assert machine.body.alive(), "a capture leaves the machine running"
+    at_end = await count_of(guest)
+    await guest.link.close()
+    await machine.kill()
+
+    epoch = 1
+    for capture in reversed(captures):
+        epoch += 1
+        resumed = await driver.resume(home, replace(spec, generation=epoch), capture, silent)
+        again = await world.guest(resumed, epoch, attach=False)
+        count = await count_of(again)
+        assert count <= at_end
+        await count_reaches(again, count + 3)
+        await again.run("pkill -f writer.py; pkill -f 'while :'; true", user="root")
+        assert await files_match(again) >= count + 3
+        await again.link.close()
+        await resumed.kill()
+        await driver.release(home)
+        head = home.disk / disks.read_chain(home.disk).head
+        assert subprocess.run(["qemu-img", "check", "-q", "-r", "leaks", head], check=False).returncode in (0, 3)
+
+
+async def test_generation_after_generation_keeps_a_process_its_memory_and_its_file(qemu_world: World, tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    exec_id = await guest.start("n=0; while :; do n=$((n+1)); echo $n > counter; sleep 0.05; done")
+    kept = await guest.run("head -c 3000000 /dev/urandom > /tmp/blob; sha256sum < /tmp/blob")
+    last = 0
+    for generation in range(2, 5):
+        capture = await machine.capture(tmp_path / f"generation-{generation}")
+        await guest.link.close()
+        await machine.kill()
+        machine = await driver.resume(home, replace(spec, generation=generation), capture, silent)
+        guest = await world.guest(machine, generation, attach=False)
+        assert guest.link.info["state"] == "attached"
+        assert exec_id in json.dumps(guest.link.info["execs"])
+        counted = int(await guest.run("sleep 0.3; cat counter"))
+        assert counted > last
+        last = counted
+        assert await guest.run("sha256sum < /tmp/blob") == kept
+
+
+async def test_a_capture_can_be_resumed_as_another_machine_beside_the_first(qemu_world: World, tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    await guest.run("echo before > file; sync")
+    capture = await machine.capture(tmp_path / "capture")
+    fork_home, fork_spec = world.machine()
+    fork = await world.guest(await driver.resume(fork_home, fork_spec, capture, silent), 2, attach=False)
+    await guest.run("echo mine >> file; sync")
+    await fork.run("echo theirs >> file; sync")
+    assert await guest.run("cat file") == "before\nmine"
+    assert await fork.run("cat file") == "before\ntheirs"
+    await driver.destroy(home)
+    assert await fork.run("cat file") == "before\ntheirs", "a fork needs nothing of the first"
+
+
+async def test_a_capture_outlives_the_machine_and_its_template(qemu_world: World, tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    await guest.run("echo kept > /tmp/in-memory")
+    capture = await machine.capture(tmp_path / "capture")
+    await driver.destroy(home)
+    templates = (await driver.means()).templates
+    hidden = templates.folder.rename(templates.folder.with_name("hidden"))
+    try:
+        other_home, other = world.machine()
+        resumed = await world.guest(await driver.resume(other_home, other, capture, silent), 2, attach=False)
+        assert await resumed.run("cat /tmp/in-memory") == "kept"
+    finally:
+        hidden.rename(templates.folder)
+
+
+async def test_a_capture_that_fails_leaves_the_machine_running_on_a_disk_that_is_whole(qemu_world: World,
+                                                                                      tmp_path: Path, monkeypatch):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    await guest.run("echo one > file; sync")
+
+    def fail(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(snapshot.pages, "save_pages", fail)
+        with pytest.raises(OSError, match="No space"):
+            await machine.capture(tmp_path / "broken")
+    assert snapshot.read_image(tmp_path / "broken") is None
+    await guest.run("echo two >> file; sync")
+    with monkeypatch.context() as broken:
+        broken.setattr(snapshot, "_take_paused", fail)
+        with pytest.raises(OSError, match="No space"):
+            await machine.capture(tmp_path / "broken-early")
+    await guest.run("echo three >> file; sync")
+    await machine.capture(tmp_path / "whole")
+    await guest.run("echo four >> file; sync")
+    await guest.link.close()
+    await machine.kill()
+    relaunched = await world.guest(await driver.launch(home, spec, silent), 2)
+    assert await relaunched.run("cat file") == "one\ntwo\nthree\nfour"
+
+
+async def test_a_capture_without_room_is_refused_before_the_machine_is_paused(qemu_world: World, tmp_path: Path,
+                                                                            monkeypatch):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    monkeypatch.setattr(space, "free_bytes", lambda folder: space.MARGIN_BYTES + (100 << 20))
+    before = sorted(os.listdir(home.disk))
+    with pytest.raises(DiskFull):
+        await machine.capture(tmp_path / "capture")
+    assert sorted(os.listdir(home.disk)) == before
+
+
+async def test_an_image_of_another_kind_of_machine_is_refused_by_name(qemu_world: World, tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    capture = await machine.capture(tmp_path / "capture")
+    with pytest.raises(Conflict) as refused:
+        await driver.resume(home, replace(spec, shape=TWO_CPUS), capture, silent)
+    assert refused.value.reason == "memory_image_unfit"
+    assert machine.body.alive(), "a refusal touches nothing"
+
+
+async def test_a_damaged_image_is_refused_and_leaves_nothing(qemu_world: World, tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    await world.guest(machine)
+    capture = await machine.capture(tmp_path / "capture")
+    await driver.destroy(home)
+    pages = tmp_path / "capture" / "pages"
+    os.truncate(pages, pages.stat().st_size // 2)
+    other_home, other = world.machine()
+    with pytest.raises(Conflict) as refused:
+        await driver.resume(other_home, other, capture, silent)
+    assert refused.value.reason == "memory_image_damaged"
+    await world.nothing_but()
+    (tmp_path / "capture" / "device.state").write_bytes(b"not a device state")
+    pages.unlink()
+    with pytest.raises(StepFailed):
+        await driver.resume(other_home, other, capture, silent)
+    await world.nothing_but()
+
+
+async def test_a_template_that_does_not_resume_is_made_anew(qemu_world: World):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    await driver.prepare(spec.shape, silent)
+    template = next((await driver.means()).templates.folder.glob(f"{spec.shape.key}-*"))
+    (template / "device.state").write_bytes(b"not a device state")
+    stages: list[str] = []
+    machine = await driver.launch(home, spec, stages.append)
+    assert "template" in stages
+    assert await (await world.guest(machine)).run("echo well") == "well"
+
+
+async def test_a_host_that_dies_inside_a_capture_loses_nothing(qemu_world: World, tmp_path: Path, monkeypatch):
+    world, first = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await first.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    await guest.run("echo one > file; sync")
+
+    async def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(snapshot, "take", die)
+    with pytest.raises(KeyboardInterrupt):
+        await machine.capture(tmp_path / "cut-off")
+    monkeypatch.undo()
+    await first.close()
+    second = world.driver()
+    found = await second.find(home)
+    assert found is not None and found.pid == machine.pid
+    await guest.run("echo two >> file; sync")
+    capture = await found.capture(tmp_path / "capture")
+    await guest.run("echo three >> file; sync")
+    await guest.link.close()
+    await found.kill()
+    back = await world.guest(await second.resume(home, replace(spec, generation=2), capture, silent), 2, attach=False)
+    assert await back.run("cat file") == "one\ntwo"
