@@ -23,6 +23,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 CELERY_BROKER_URL = "memory://"
 REDIS_URL = ""
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # noqa: F405
 # A real file, so that threads and child processes meet in it as they do in the product.
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": os.environ["BERTH_DATA"] + "/test.sqlite3"}  # noqa: F405

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTransform
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,7 +29,7 @@ from workspaces.models import Workspace
 from workspaces.state import Answer
 
 READ, WRITE = "workspaces:read", "workspaces:write"
-REACHED = {"start": "running", "restart": None, "stop": "stopped", "standby": "standby", "undelete": "stopped",
+REACHED = {"start": "running", "restart": None, "stop": "stopped", "standby": "standby", "undelete": None,
            "delete": "deleted"}
 Deed = Callable[[Actor, Workspace], tuple[Workspace, Answer]]
 
@@ -190,4 +190,4 @@ def _labelled(rows: QuerySet[Workspace], key: str, value: str) -> QuerySet[Works
     if not key or len(key) > 63 or "\x00" in key:
         raise queries.refuse(f"label.{key[:63]}", "Not a label's key.")
     alias = f"label_{len(rows.query.annotations)}"
-    return rows.alias(**{alias: KeyTextTransform(key, "labels")}).filter(**{alias: value})
+    return rows.alias(**{alias: KeyTransform(key, "labels")}).filter(**{alias: value})

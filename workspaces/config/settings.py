@@ -108,7 +108,8 @@ STATIC_URL = "/static/"
 STATIC_ROOT = BERTH_DATA / "static"
 FRONTEND_DIST = TREE / "frontend" / "dist"
 STATICFILES_DIRS = [FRONTEND_DIST] if FRONTEND_DIST.is_dir() else []
-WHITENOISE_USE_FINDERS = True
+# `./berth up` collects; without that, files are found where they lie in the tree.
+WHITENOISE_USE_FINDERS = not STATIC_ROOT.is_dir()
 # Vite puts a hash of the content into the names below assets/.
 WHITENOISE_IMMUTABLE_FILE_TEST = r"^/static/assets/"
 
