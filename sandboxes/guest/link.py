@@ -119,7 +119,8 @@ class GuestLink:
         self._last_id += 1
         stream = LinkStream(self, self._last_id, method)
         try:
-            frames = wire.encode_message(wire.OPEN, stream.id, self._session, {"method": method, "params": params or {}})
+            body = {"method": method, "params": params or {}}
+            frames = wire.encode_message(wire.OPEN, stream.id, self._session, body)
         except wire.MessageTooLong as error:
             raise Invalid(f"{method}: {error}") from error
         self._streams[stream.id] = stream

@@ -7,7 +7,9 @@ coming back is what says that the former one is safe, and the guest may then dro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.errors import AgentLost, SandboxError
@@ -91,10 +93,8 @@ class LinkStream:
         if not self._finished and not self._link.closed.is_set():
             self._error = self._error or AgentLost(f"{self.method}: cancelled")
             self._changed.set()
-            try:
+            with contextlib.suppress(AgentLost):
                 await self._link.send_frame(wire.CANCEL, self.id)
-            except AgentLost:
-                pass
         self._link.forget(self.id)
 
     # -- the link's side -------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class LinkStream:
             self._link.post_credit(self.id, self._owed)
             self._owed = 0
 
-    async def _until(self, condition: Any) -> None:
+    async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             self._changed.clear()
             await self._changed.wait()

@@ -130,7 +130,7 @@ class FrameReader:
         head = bytes(held[at:at + HEADER.size])
         if CRC.unpack_from(held, at + HEADER.size)[0] != zlib.crc32(head):
             return self._skip(at)
-        _, kind, tag, length, stream, session, payload_crc = HEADER.unpack(head)
+        kind, tag, length, stream, session, payload_crc = _unpack(head)
         if length > MAX_PAYLOAD_BYTES:
             return self._skip(at)
         end = at + HEADER_BYTES + length
@@ -182,6 +182,12 @@ class MessageJoiner:
     def forget(self, stream: int) -> None:
         for key in [key for key in self._parts if key[0] == stream]:
             del self._parts[key]
+
+
+def _unpack(head: bytes) -> tuple[int, int, int, int, int, int]:
+    """(kind, tag, length, stream, session, payload crc)"""
+    _, kind, tag, length, stream, session, payload_crc = HEADER.unpack(head)
+    return kind, tag, length, stream, session, payload_crc
 
 
 def _parse(data: bytes) -> dict[str, Any]:

@@ -3,6 +3,7 @@ init, or by the fake driver."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ from sandboxes.guest.agent.machine import Machine
 from sandboxes.guest.agent.port import Pipe, SocketListener
 
 KEPT_AT = Path("/run/berth-agent/machine.json")
+OPEN_FILES = 65536
 PORT_DEADLINE_S = 30.0
 LEAST_LIKELY_KILLED = "-900"
 
@@ -29,6 +31,7 @@ def main(argv: list[str]) -> None:
 
 def _on_host(socket_path: str) -> None:
     syscalls.adopt_orphans()
+    _many_files()
     agent = Agent(Machine(), real=False)
     SocketListener(agent.loop, agent.session, socket_path)
     agent.loop.run()
@@ -39,11 +42,21 @@ def _in_machine() -> None:
     syscalls.name_process("berth-agent")
     KEPT_AT.parent.mkdir(mode=0o700, exist_ok=True)
     Path("/proc/self/oom_score_adj").write_text(LEAST_LIKELY_KILLED)
+    _many_files()
     world.prepare()
     agent = Agent(Machine(KEPT_AT), real=True)
     agent.end_predecessors()
     Pipe(agent.loop, agent.session, _await_port())
     agent.loop.run()
+
+
+def _many_files() -> None:
+    """Each exec holds three, each level of a walked tree one."""
+    import resource
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        most = max(most, OPEN_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _await_port() -> int:

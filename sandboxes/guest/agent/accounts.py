@@ -61,7 +61,7 @@ def login_environment(account: Account, workspace: dict[str, str], own: dict[str
     """The same for terminal, exec and background: login values, /etc/environment, the workspace's, the exec's own."""
     environment = {
         "HOME": account.home, "USER": account.name, "LOGNAME": account.name,
-        "SHELL": account.shell or "/bin/sh", "LANG": "C.UTF-8", "PATH": PATH,
+        "SHELL": account.shell or "/bin/sh", "LANG": "C.UTF-8", "PATH": f"{account.home.rstrip('/')}/.local/bin:{PATH}",
     }
     environment.update(_etc_environment())
     environment.update(workspace)

@@ -1,4 +1,4 @@
-"""The agent put together: loop, session, execs, and the table of methods. Made by `__main__`; holds no logic of its own."""
+"""The agent put together: loop, session, execs, and the table of methods. Made by `__main__`; holds no logic itself."""
 
 from __future__ import annotations
 

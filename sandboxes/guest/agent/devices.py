@@ -22,11 +22,11 @@ def virtio_port() -> str:
 
 
 def root_disk() -> str:
-    for entry in sorted(os.listdir("/sys/block")):
+    for entry in sorted(Path("/sys/block").iterdir()):
         try:
-            serial = Path("/sys/block", entry, "serial").read_text().strip()
+            serial = (entry / "serial").read_text().strip()
         except OSError:
             continue
         if serial in ROOT_SERIALS:
-            return f"/dev/{entry}"
+            return f"/dev/{entry.name}"
     raise FileNotFoundError(2, "no such disk", ROOT_SERIALS[0])

@@ -31,7 +31,7 @@ class ExecCalls:
         return {
             "exec.start": self.start, "exec.output": self.output, "exec.stdin": self.stdin,
             "exec.signal": self.signal, "exec.resize": self.resize, "exec.kill": self.kill,
-            "exec.list": self.list, "exec.forget": self.forget,
+            "exec.list": self.listed, "exec.forget": self.forget,
         }
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class ExecCalls:
         self._exec(params).kill()
         return {}
 
-    def list(self, _stream: Stream, _params: p.Params) -> dict[str, Any]:
+    def listed(self, _stream: Stream, _params: p.Params) -> dict[str, Any]:
         return {"execs": self.listing()}
 
     def listing(self) -> list[dict[str, Any]]:

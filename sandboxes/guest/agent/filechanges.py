@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from pathlib import Path
 from typing import Any
 
 from sandboxes.guest.agent import paths
@@ -37,7 +38,7 @@ def change_mode(path: bytes, mode: int) -> dict[str, Any]:
     """Of a link: its target's. Never waits on a FIFO."""
     fd = paths.open_path(path)
     try:
-        os.chmod(b"/proc/self/fd/%d" % fd, mode)
+        Path(f"/proc/self/fd/{fd}").chmod(mode)
         return {}
     finally:
         os.close(fd)

@@ -22,7 +22,7 @@ from sandboxes.guest.agent.workers import Job
 
 NEW_FILE_MODE = 0o644
 COPY_BYTES = 256 * 1024
-SPOOL = b"/tmp"  # noqa: S108 - the user's own temporary folder is meant
+SPOOL = b"/tmp"
 #: Conditions are judged and the rename is done under this, so that of two writers with one etag one is refused.
 _commit = threading.Lock()
 

@@ -96,6 +96,7 @@ class SocketListener:
         Path(path).unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._listener.bind(path)
+        Path(path).chmod(0o600)
         self._listener.listen(8)
         loop.watch(self._listener.fileno(), IN, self._accept)
 

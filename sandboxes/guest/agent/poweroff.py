@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sandboxes.guest.agent import syscalls
@@ -59,8 +60,8 @@ class Shutdown:
     def _somebody_lives(self) -> bool:
         if not self._real:
             return any(execution.tree.alive() for execution in self._table.execs.values())
-        return any(name.isdigit() and int(name) not in (1, os.getpid()) and _is_user_process(name)
-                   for name in os.listdir("/proc"))
+        return any(entry.name.isdigit() and int(entry.name) not in (1, os.getpid()) and _is_user_process(entry)
+                   for entry in Path("/proc").iterdir())
 
     def _finish(self, stream: Stream) -> None:
         if self._real and self._machine.state == ATTACHED:
@@ -76,10 +77,10 @@ class Shutdown:
         self._loop.stop()
 
 
-def _is_user_process(pid: str) -> bool:
+def _is_user_process(entry: Path) -> bool:
     """Kernel threads have no executable; zombies have none any more."""
     try:
-        os.readlink(f"/proc/{pid}/exe")
+        (entry / "exe").readlink()
     except OSError:
         return False
     return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import signal
 import termios
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from sandboxes.guest.agent.accounts import Account
 from sandboxes.guest.agent.refusal import Refusal, refusal_of
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+#: The soft limit a process starts with, as after any login; the agent's own is higher.
+OPEN_FILES = 1024
 _STAGES = ("start", "working directory", "user", "program")
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -87,8 +90,8 @@ def _enter(command: Command) -> None:
     if command.cgroup_fd >= 0:
         os.write(command.cgroup_fd, b"0")
     os.setsid()
-    for number in _IGNORED_BY_PYTHON:
-        signal.signal(number, signal.SIG_DFL)
+    for ignored in _IGNORED_BY_PYTHON:
+        signal.signal(ignored, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if command.terminal:
         fcntl.ioctl(command.stdio[0], termios.TIOCSCTTY, 0)
@@ -112,6 +115,8 @@ def _become(account: Account) -> None:
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)
     os.umask(0o022)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
 
 
 def _exec(command: Command) -> None:
@@ -119,10 +124,11 @@ def _exec(command: Command) -> None:
     denied = False
     for path in _candidates(command):
         try:
-            os.execve(path, command.argv, command.environment)
+            os.execve(path, command.argv, command.environment)  # noqa: S606 - there is no shell to want
         except OSError as error:
             if error.errno == errno.ENOEXEC:
-                os.execve(b"/bin/sh", [b"/bin/sh", path, *command.argv[1:]], command.environment)
+                script = [b"/bin/sh", path, *command.argv[1:]]
+                os.execve(script[0], script, command.environment)  # noqa: S606
             elif error.errno in (errno.EACCES, errno.EPERM, errno.EISDIR):
                 denied = True
             elif error.errno not in _MISSING:

@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 MARK = "BERTH_EXEC_ID"
 
@@ -22,8 +23,8 @@ class CgroupTree:
     def __init__(self, users: Path, exec_id: str) -> None:
         self._path = users / exec_id
         self._path.mkdir(exist_ok=True)
-
-    environment: dict[str, str] = {}
+        #: What the exec's environment needs so that its members are found: nothing, the kernel knows them.
+        self.environment: dict[str, str] = {}
 
     def open_entry(self) -> int:
         """A descriptor by which a child enters by writing "0"."""
@@ -66,7 +67,7 @@ class ProcTree:
     Only ever the agent's own descendants, so that a number used again by a stranger is never signalled.
     """
 
-    _leaders: dict[int, ProcTree] = {}
+    _leaders: ClassVar[dict[int, ProcTree]] = {}
 
     def __init__(self, exec_id: str) -> None:
         self.environment = {MARK: exec_id}
@@ -121,11 +122,12 @@ Tree = CgroupTree | ProcTree
 
 def _processes() -> Iterable[tuple[int, tuple[int, int]]]:
     """(pid, (parent, session)) of every process that is not a zombie."""
-    for name in os.listdir("/proc"):
+    for entry in Path("/proc").iterdir():
+        name = entry.name
         if not name.isdigit():
             continue
         try:
-            stat = Path(f"/proc/{name}/stat").read_text(errors="replace")
+            stat = (entry / "stat").read_text(errors="replace")
         except OSError:
             continue
         state, parent, _, session = stat.rpartition(")")[2].split()[:4]

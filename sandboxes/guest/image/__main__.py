@@ -1,4 +1,4 @@
-"""`python -m sandboxes.guest.image --cache DIR`: builds the guest image and prints where it is. Called by `berth up`."""
+"""`python -m sandboxes.guest.image --cache DIR` builds the guest image and prints where it is. Called by `berth up`."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def _precompile(tree: Path) -> None:
     """By the very interpreter that will run it; the hash is not checked, for the disk is read-only."""
     library = tree / "lib"
     run_blocking([str(library / "ld.so"), "--library-path", str(library), str(tree / "bin/python3"), "-I", "-S", "-m",
-                  "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", TOOLS_MOUNT,
-                  str(tree / "agent"), *map(str, library.glob("python3.*"))], timeout_s=600)
+                  "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash", "-s", str(tree),
+                  "-p", TOOLS_MOUNT, str(tree / "agent"), *map(str, library.glob("python3.*"))], timeout_s=600)
 
 
 def _make_disk(tree: Path, disk: Path) -> None:

@@ -21,8 +21,8 @@ from sandboxes.linux.processes import run_blocking
 #: Of the standard library, what neither the agent nor a traceback needs.
 _LIBRARY_LEFT_OUT = shutil.ignore_patterns(
     "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "distutils", "pydoc_data", "unittest",
-    "xmlrpc", "wsgiref", "curses", "dbm", "sqlite3", "multiprocessing", "concurrent", "asyncio", "venv", "site-packages",
-    "dist-packages", "config-*", "__pycache__", "turtle.py", "pydoc.py", "doctest.py", "_pydecimal.py",
+    "xmlrpc", "wsgiref", "curses", "dbm", "sqlite3", "multiprocessing", "concurrent", "asyncio", "venv",
+    "site-packages", "dist-packages", "config-*", "__pycache__", "turtle.py", "pydoc.py", "doctest.py", "_pydecimal.py",
     "_sqlite3*", "_curses*", "_tkinter*", "_dbm*", "_test*", "_xxtest*", "_decimal*", "_codecs_*", "_asyncio*")
 _LIBRARY_LINE = re.compile(r"=> (/\S+)|^\s*(/\S+) \(", re.MULTILINE)
 
@@ -93,16 +93,16 @@ def _take_from_system(folder: Path, system: Path, tree: Path) -> None:
     library = _one(root / "usr/lib", "python3.*")
     shutil.copy(root / "usr/bin" / library.name, tree / "bin/python3")
     shutil.copytree(library, tree / "lib" / library.name, ignore=_LIBRARY_LEFT_OUT)
-    programs = [Path("usr/bin") / library.name,
-                *(Path("usr/lib") / path.relative_to(tree / "lib") for path in tree.glob("lib/python3.*/lib-dynload/*.so"))]
+    extensions = (path.relative_to(tree / "lib") for path in tree.glob("lib/python3.*/lib-dynload/*.so"))
+    programs = [Path("usr/bin") / library.name, *(Path("usr/lib") / path for path in extensions)]
     _take_libraries(root, tree / "lib", programs)
     shutil.rmtree(root)
 
 
 def _take_libraries(root: Path, into: Path, programs: list[Path]) -> None:
     """Every shared library the programs name, and the loader under one fixed name."""
-    listed = run_blocking(["chroot", str(root), "ldd", *(f"/{path}" for path in programs)], timeout_s=120, ok=(0, 1)).text
-    for match in _LIBRARY_LINE.finditer(listed):
+    listed = run_blocking(["chroot", str(root), "ldd", *(f"/{path}" for path in programs)], timeout_s=120, ok=(0, 1))
+    for match in _LIBRARY_LINE.finditer(listed.text):
         library = root / (match[1] or match[2]).lstrip("/")
         name = "ld.so" if library.name.startswith("ld-linux") else library.name
         shutil.copy(_inside(root, library), into / name)

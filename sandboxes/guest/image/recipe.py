@@ -1,4 +1,4 @@
-"""What goes into the image, and the hashes that name it. Pure but for reading the host's release and our own sources."""
+"""What goes into the image, and the hashes that name it. Reads the host's release and our own sources, nothing else."""
 
 from __future__ import annotations
 
@@ -57,16 +57,21 @@ def digest(*parts: str | bytes | Path) -> str:
 
 
 def system_key(suite: str) -> str:
-    return digest(SYSTEM_EDITION, suite, *PACKAGES, BUSYBOX_PACKAGE, KERNEL_PACKAGE, Path(__file__).with_name("system.py"))
+    return digest(SYSTEM_EDITION, suite, *PACKAGES, BUSYBOX_PACKAGE, KERNEL_PACKAGE, _beside("system.py"))
 
 
 def root_key(suite: str) -> str:
-    return digest(ROOT_EDITION, system_key(suite), Path(__file__).with_name("rootfs.py"))
+    return digest(ROOT_EDITION, system_key(suite), _beside("rootfs.py"))
 
 
 def parts_key(suite: str) -> str:
-    return digest(BOOT_EDITION, system_key(suite), *(Path(__file__).with_name(name) for name in ("parts.py", "shape.py")))
+    return digest(BOOT_EDITION, system_key(suite), _beside("parts.py"), _beside("shape.py"))
 
 
 def boot_key(suite: str) -> str:
-    return digest(parts_key(suite), Path(__file__).with_name("boot.py"), *agent_sources())
+    return digest(parts_key(suite), _beside("boot.py"), _beside("cpio.py"), *agent_sources())
+
+
+def _beside(name: str) -> Path:
+    """A step's own source: a changed step is another recipe."""
+    return Path(__file__).with_name(name)

@@ -6,6 +6,7 @@ Called by `build.py`. Nothing of Berth's runs from this disk: the agent and all 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -26,8 +27,9 @@ _FILES = {
     "etc/sudoers.d/user": f"{USER} ALL=(ALL:ALL) NOPASSWD:ALL\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/apt/apt.conf.d/90berth": 'APT::Install-Recommends "false";\n',
-    "etc/profile.d/berth-venv.sh": 'case ":$PATH:" in *:"$HOME/.local/bin":*) ;; *) PATH="$HOME/.local/bin:$PATH" ;; esac\n',
 }
+#: How a block that sets PATH begins in Debian's own profiles.
+_SETS_PATH = re.compile(r'if \[ ("\$\(id -u\)" -eq 0|-d "\$HOME/(\.local/)?bin") \]')
 _MODES = {"etc/sudoers.d/user": 0o440}
 
 
@@ -49,6 +51,8 @@ def extract(archive: Path, tree: Path) -> None:
 
 
 def _furnish(tree: Path) -> None:
+    _keep_path(tree / "etc/profile")
+    _keep_path(tree / "etc/skel/.profile")
     run_blocking(["chroot", str(tree), "useradd", "--create-home", "--uid", str(USER_ID), "--user-group",
                   "--shell", "/bin/bash", "--groups", "sudo", USER])
     for name, text in _FILES.items():
@@ -64,11 +68,23 @@ def _furnish(tree: Path) -> None:
             lists.unlink()
 
 
+def _keep_path(profile: Path) -> None:
+    """Without the parts that set PATH anew: one PATH in terminal, exec and background, the one the agent gives."""
+    kept, depth = [], 0
+    for line in profile.read_text().splitlines(keepends=True):
+        word = line.split()[0] if line.split() else ""
+        if depth or _SETS_PATH.match(line):
+            depth += (word == "if") - (word == "fi")
+        elif word != "export" or line.split()[1:] != ["PATH"]:
+            kept.append(line)
+    profile.write_text("".join(kept))
+
+
 def _make_disk(tree: Path, disk: Path) -> None:
-    """`lazy_itable_init=0` writes the tables now (holes in a sparse file), so no guest ever does it in the background."""
+    """`lazy_itable_init=0` writes the tables now (holes in a sparse file), so no guest does it in the background."""
     with disk.open("wb") as file:
         os.truncate(file.fileno(), LEAST_DISK_GIB << 30)
-    run_blocking(["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), "-m", "1", "-L", "berth-root", "-O", "has_journal",
-                  "-J", f"size={JOURNAL_MIB}", "-E", "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0", str(disk)],
-                 timeout_s=900)
+    run_blocking(["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), "-m", "1", "-L", "berth-root",
+                  "-O", "has_journal", "-J", f"size={JOURNAL_MIB}",
+                  "-E", "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0", str(disk)], timeout_s=900)
     disk.chmod(0o444)

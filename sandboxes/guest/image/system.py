@@ -17,7 +17,7 @@ _KEPT = "/usr/share/doc/*/copyright"
 #: The kernel's package depends on the one that has the files; busybox is one itself.
 _FETCH = f"""set -eu
 mkdir -p /berth-packages && cd /berth-packages
-kernel=$(apt-cache depends {KERNEL_PACKAGE} | sed -n 's/.*Depends: \\(linux-image-[^ ]*cloud-amd64\\)/\\1/p' | head -n 1)
+kernel=$(apt-cache depends {KERNEL_PACKAGE} | sed -n 's/.*Depends: \\(linux-image-[^ ]*\\)/\\1/p' | head -n 1)
 apt-get -o APT::Sandbox::User=root download {BUSYBOX_PACKAGE} "$kernel"
 """
 
