@@ -203,6 +203,8 @@ def _write_skeleton(root: Path) -> None:
     (root / "etc/passwd").write_text(USER_TABLE)
     (root / "etc/group").write_text(GROUP_TABLE)
     (root / "tmp").chmod(0o1777)
+    for name in ("passwd", "group"):  # whatever umask hostd has: users look their own names up
+        (root / "etc" / name).chmod(0o644)
     with contextlib.suppress(PermissionError):
         os.chown(root / "home/user", USER_ID, USER_ID)
 

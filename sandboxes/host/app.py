@@ -23,6 +23,8 @@ from sandboxes.host.terminal import TerminalHttp
 from sandboxes.host.warm import Warmth
 from sandboxes.lifecycle import Phase
 
+#: What the application holds, for tests within the same process.
+MACHINES = web.AppKey("machines", Machines)
 OPERATION_WAIT_S = 10.0
 FEED_WAIT_S = 60.0
 
@@ -112,6 +114,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
         await terminals.close()
         machines.feed.wake()
 
+    app[MACHINES] = machines
     app.cleanup_ctx.append(life)
     app.on_shutdown.append(leaving)
     return app

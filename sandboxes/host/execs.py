@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandboxes.errors import DiskFull, NotFound
 from sandboxes.host import durable, log, records
@@ -26,13 +26,21 @@ KEPT = 1000
 Tell = Callable[[str, Json, Json], None]
 
 
+class Ended(NamedTuple):
+    """What is kept in memory of an exec that has ended."""
+
+    seq: int
+    is_tty: bool
+    quiet: bool = False  # it left no output
+
+
 class Execs:
     def __init__(self, folder: Path, tell: Tell, kept: int = KEPT) -> None:
         self._folder, self._tell, self._kept = folder, tell, kept
         self._seq = 0
         self.running: dict[str, Running] = {}
-        #: Oldest first: exec_id -> (seq, is_tty).
-        self._ended: dict[str, tuple[int, bool]] = {}
+        #: Oldest first.
+        self._ended: dict[str, Ended] = {}
         self._made = False
 
     # -- what a former hostd left -------------------------------------------------------------------------------------
@@ -43,7 +51,7 @@ class Execs:
         for record in sorted(found, key=lambda record: record.seq):
             self._seq = max(self._seq, record.seq)
             if record.ended is not None:
-                self._ended[record.exec_id] = (record.seq, record.is_tty)
+                self._ended[record.exec_id] = Ended(record.seq, record.is_tty)
             elif body is not None and record.epoch == body.epoch:
                 self._go(record, body)
             else:
@@ -59,17 +67,20 @@ class Execs:
     def _lose(self, record: Record) -> None:
         try:
             record.note(self._folder, ended=_ended_unseen())
+            record.close()
         except DiskFull as error:
             log.failure("exec.end_not_written", error, exec_id=record.exec_id)  # `record` reads it as lost all the same
             record.ended = _ended_unseen()
-        self._ended[record.exec_id] = (record.seq, record.is_tty)
+        self._ended[record.exec_id] = Ended(record.seq, record.is_tty)
         self._tell_end(record)
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
-    async def start(self, request: Json, actor: Json, body_now: Callable[[], Body]) -> str:
-        """Returns the id once the guest has started it. The same id again joins. Raises what the guest refuses, and
-        what `body_now` raises when there is no machine to start it on."""
+    async def start(self, request: Json, actor: Json, body_now: Callable[[], Body]) -> Running | None:
+        """Returns once the guest has started it (None: it has long ended). The same id again joins.
+
+        Raises what the guest refuses, and what `body_now` raises when there is no machine to start it on.
+        """
         exec_id: str = request["exec_id"]
         running = self.running.get(exec_id)
         if running is None and exec_id not in self._ended:
@@ -77,7 +88,7 @@ class Execs:
             running = self._go(self._new(request, actor, body), body)
         if running is not None:
             await asyncio.shield(running.begun)
-        return exec_id
+        return running
 
     def _new(self, request: Json, actor: Json, body: Body) -> Record:
         if not self._made:
@@ -104,7 +115,7 @@ class Execs:
         if record.started is None and (record.ended or {})["outcome"].get("reason") == "refused":
             records.erase(self._folder, record.exec_id, is_tty=record.is_tty)
             return
-        self._ended[record.exec_id] = (record.seq, record.is_tty)
+        self._ended[record.exec_id] = Ended(record.seq, record.is_tty, quiet=running.tape.total == 0)
         self._tell_end(record)
         self._prune()
 
@@ -115,8 +126,8 @@ class Execs:
     def _prune(self) -> None:
         while len(self._ended) > self._kept:
             exec_id = next(iter(self._ended))
-            _, is_tty = self._ended.pop(exec_id)
-            records.erase(self._folder, exec_id, is_tty=is_tty)
+            old = self._ended.pop(exec_id)
+            records.erase(self._folder, exec_id, is_tty=old.is_tty, quiet=old.quiet)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -144,18 +155,13 @@ class Execs:
 
     async def wait_end(self, exec_id: str, timeout_s: float) -> None:
         running = self.running.get(exec_id)
-        if running is None or timeout_s <= 0:
-            return
-        waiting = asyncio.ensure_future(running.ended.wait())
-        try:
-            await asyncio.wait({waiting}, timeout=timeout_s)
-        finally:
-            waiting.cancel()
+        if running is not None and timeout_s > 0:
+            await asyncio.wait({running.ended}, timeout=timeout_s)
 
     def page(self, limit: int, before: int | None, state: str | None) -> tuple[list[Record], int | None]:
         """Newest first, those with a number below `before`; and the number to go on from."""
         ids = [(running.record.seq, exec_id) for exec_id, running in self.running.items()]
-        ids += [(seq, exec_id) for exec_id, (seq, _) in self._ended.items()]
+        ids += [(ended.seq, exec_id) for exec_id, ended in self._ended.items()]
         page: list[Record] = []
         for seq, exec_id in sorted(ids, reverse=True):
             if before is not None and seq >= before:
@@ -183,8 +189,8 @@ class Execs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def purge(self) -> None:
-        for exec_id, (_, is_tty) in self._ended.items():
-            records.erase(self._folder, exec_id, is_tty=is_tty)
+        for exec_id, ended in self._ended.items():
+            records.erase(self._folder, exec_id, is_tty=ended.is_tty)
         self._ended.clear()
 
 

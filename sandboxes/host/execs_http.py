@@ -47,9 +47,11 @@ class ExecsHttp:
             wait_s = _default_wait_s(body)
         machine_id = request.match_info["mid"]
         execs = self._machines.execs_to_start_on(machine_id)
-        exec_id = await execs.start(body, http.actor_of(request), lambda: self._machines.running_body(machine_id))
-        await execs.wait_end(exec_id, wait_s)
-        return await self._reply(execs, execs.record(exec_id), encoding)
+        running = await execs.start(body, http.actor_of(request), lambda: self._machines.running_body(machine_id))
+        await execs.wait_end(body["exec_id"], wait_s)
+        if running is not None and running.tape.total == 0:  # at hand, and nothing to read
+            return _at_once(running, encoding)
+        return await self._reply(execs, execs.record(body["exec_id"]), encoding)
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         query = http.Query(request)
@@ -156,6 +158,11 @@ class ExecsHttp:
             big = tape.total > INLINE_ON_LOOP_BYTES
             value = await asyncio.to_thread(inlined, record, tape, encoding) if big else inlined(record, tape, encoding)
         return http.reply(value, always or (200 if record.state == "ended" else 202))
+
+
+def _at_once(running: Running, encoding: str) -> web.Response:
+    value = inlined(running.record, running.tape, encoding)
+    return http.reply(value, 200 if running.record.state == "ended" else 202)
 
 
 def inlined(record: Record, tape: Tape | Scroll, encoding: str) -> Json:

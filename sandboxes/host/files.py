@@ -26,8 +26,8 @@ TO = {"to": (filenames.text_path, None), "to_encoded": (filenames.encoded_path, 
 FLAG = (fields.boolean, False)
 BODIES: dict[str, dict[str, tuple[fields.Check, Any]]] = {
     "mkdir": {**NAME, "parents": FLAG, "mode": (filenames.mode, None)},
-    "move": {**NAME, **TO, "overwrite": FLAG},
-    "copy": {**NAME, **TO, "overwrite": FLAG},
+    "move": {**NAME, **TO, "overwrite": FLAG, "parents": FLAG},
+    "copy": {**NAME, **TO, "overwrite": FLAG, "parents": FLAG},
     "chmod": {**NAME, "mode": (filenames.mode, REQUIRED)},
 }
 CHANGE_S = 300.0
@@ -57,7 +57,7 @@ class FilesHttp:
         link = await self._link(request)
         said = await link.request("file.stat", {"path_b64": filenames.b64(path), "user": user, "follow": False})
         value = filenames.stat_json(said)
-        if said.get("type") in ("directory", "dir"):
+        if said.get("type") == "directory":
             listing = await link.request("file.list", {
                 "path_b64": filenames.b64(path), "user": user, "limit": limit, "recursive": recursive,
                 **({"after_b64": filenames.b64(after)} if after else {})}, timeout_s=60)
@@ -77,26 +77,30 @@ class FilesHttp:
         query, path, user = _named(request)
         query.done()
         link = await self._link(request)
-        said = await self._stat_of_file(link, path, user)
-        if refused := _conditions(request, said["etag"]):
-            return refused
-        wanted = _range(request, said)
-        start, length = wanted or (0, said["size"])
+        wanted = said = None
+        if "Range" in request.headers:  # a range may count from an end that must be known first
+            said = await self._stat_of_file(link, path, user)
+            if refused := _conditions(request, said["etag"]):
+                return refused
+            wanted = _range(request, said)
+        start, length = wanted or (0, None)
         stream = await link.stream("file.read", {"path_b64": filenames.b64(path), "user": user, "offset": start,
                                                  "length": length})
         try:
             head = await stream.head()
-            if head.get("etag") != said["etag"]:
+            if said is not None and head["etag"] != said["etag"]:
                 raise FileError("the file changed at this very moment", code="file_busy", retry_after_s=0.1)
-            return await _send(request, stream, said, wanted)
+            if refused := _conditions(request, head["etag"]):
+                return refused
+            return await _send(request, stream, head, wanted)
         finally:
             await stream.cancel()
 
     async def _stat_of_file(self, link: GuestLink, path: bytes, user: str) -> dict[str, Any]:
         said = await link.request("file.stat", {"path_b64": filenames.b64(path), "user": user, "follow": True})
-        if said.get("type") in ("directory", "dir"):
+        if said.get("type") == "directory":
             raise FileError("it is a directory", code="is_a_directory")
-        if said.get("type") not in ("file", "regular"):
+        if said.get("type") != "file":
             raise FileError(f"it is a {said.get('type')}", code="not_a_regular_file")
         return said
 
@@ -134,10 +138,8 @@ class FilesHttp:
             params["to_b64"] = filenames.b64(to)
         params.update({name: body[name] for name in ("parents", "mode", "overwrite") if body.get(name) is not None})
         link = await self._link(request)
-        if kind == "copy":
-            params["recursive"] = True
         await link.request(f"file.{kind}", params, timeout_s=CHANGE_S)
-        said = await link.request("file.stat", {"path_b64": filenames.b64(to), "user": user, "follow": False})
+        said = await link.request("file.stat", {"path_b64": filenames.b64(to), "user": user, "follow": kind == "chmod"})
         if kind == "move":
             self._tell(request, "file.moved", {"path": _shown(path), "to": _shown(to)})
         elif kind == "copy":
@@ -236,7 +238,7 @@ def _range(request: web.Request, said: dict[str, Any]) -> tuple[int, int] | None
 def _write_conditions(request: web.Request) -> dict[str, Any]:
     params: dict[str, Any] = {}
     if (wanted := request.headers.get("If-Match")) is not None:
-        params["if_match"] = wanted.strip().removeprefix("W/").strip('"')
+        params["if_match"] = wanted
     if (unwanted := request.headers.get("If-None-Match")) is not None:
         if unwanted.strip() != "*":
             raise Invalid("If-None-Match: only * here", errors={"If-None-Match": "only *"})

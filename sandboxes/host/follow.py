@@ -25,7 +25,7 @@ class Follower:
         running = self._execs.running.get(self.exec_id)
         if running is not None:
             with running.bell() as bell:
-                while not running.ended.is_set():
+                while not running.ended.done():
                     bell.clear()
                     self.offset = max(self.offset, running.tape.start)
                     tag, data = running.tape.read_in_order(self.offset, PIECE_BYTES)

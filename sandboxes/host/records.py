@@ -7,6 +7,7 @@ was never seen can be repeated with the same id.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class Record:
     killed_by: str | None = None
     ended: Json | None = None      # {"outcome", "ended_at", "stdout_truncated", "stderr_truncated"}
     _size: int = field(default=0, repr=False)
+    _descriptor: int = field(default=-1, repr=False, compare=False)
 
     @property
     def is_tty(self) -> bool:
@@ -49,37 +51,42 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """The first line. Raises DiskFull with nothing left behind."""
-        with durable.space_matters("an exec record"):
-            descriptor = os.open(_path(folder, self.exec_id), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         first = {"exec_id": self.exec_id, "seq": self.seq, "epoch": self.epoch, "request": self.request,
                  "actor": self.actor, "asked_at": self.asked_at}
+        with durable.space_matters("an exec record"):
+            self._open(folder, os.O_CREAT | os.O_EXCL)
         try:
-            self._append(descriptor, first)
+            self._append(first)
         except BaseException:
+            self.close()
             erase(folder, self.exec_id, is_tty=self.is_tty)
             raise
-        finally:
-            os.close(descriptor)
 
     def note(self, folder: Path, **happened: Any) -> None:
         """A later line: `started`, `stdin_sent`, `killed_by` or `ended`. On disk first, then true here."""
-        with durable.space_matters("an exec record"):
-            descriptor = os.open(_path(folder, self.exec_id), os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self._append(descriptor, happened)
-        finally:
-            os.close(descriptor)
+        if self._descriptor < 0:
+            self._open(folder, 0)
+        self._append(happened)
         self._apply(happened)
+
+    def _open(self, folder: Path, flags: int) -> None:
+        self._descriptor = os.open(_path(folder, self.exec_id), os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+
+    def _append(self, line: Json) -> None:
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        durable.append_all(self._descriptor, data, self._size, "an exec record")
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Nothing more will happen to it."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _apply(self, happened: Json) -> None:
         for name in ("started", "stdin_sent", "killed_by", "ended"):
             if name in happened:
                 setattr(self, name, happened[name])
-
-    def _append(self, descriptor: int, line: Json) -> None:
-        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        durable.append_all(descriptor, data, self._size, "an exec record")
-        self._size += len(data)
 
     def public(self) -> Json:
         """The fields of the public contract, without output."""
@@ -104,7 +111,8 @@ def _duration_ms(started_at: str | None, ended_at: str | None) -> int | None:
 def read(folder: Path, exec_id: str) -> Record | None:
     """None when there is none, or when not even its first line was finished."""
     try:
-        data = _path(folder, exec_id).read_bytes()
+        with open(_path(folder, exec_id), "rb") as file:  # noqa: PTH123 - text paths: this is the hot path
+            data = file.read()
     except FileNotFoundError:
         return None
     whole = data[:data.rfind(b"\n") + 1]
@@ -121,14 +129,19 @@ def found_in(folder: Path) -> list[str]:
     return [path.stem for path in folder.glob("*.rec")]
 
 
-def erase(folder: Path, exec_id: str, *, is_tty: bool) -> None:
-    """The record last: while it is there, its output is findable and will be erased."""
-    for name in () if is_tty else ("out", "err", "idx"):
-        (folder / f"{exec_id}.{name}").unlink(missing_ok=True)
+def erase(folder: Path, exec_id: str, *, is_tty: bool, quiet: bool = False) -> None:
+    """The record last: while it is there, its output is findable and will be erased. `quiet`: it had no output."""
+    for name in () if is_tty or quiet else ("out", "err", "idx"):
+        _unlink(f"{folder}/{exec_id}.{name}")
     for piece in folder.glob(f"{exec_id}.tty.*") if is_tty else ():
         piece.unlink(missing_ok=True)
-    _path(folder, exec_id).unlink(missing_ok=True)
+    _unlink(_path(folder, exec_id))
 
 
-def _path(folder: Path, exec_id: str) -> Path:
-    return folder / f"{exec_id}.rec"
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108 - as above
+
+
+def _path(folder: Path, exec_id: str) -> str:
+    return f"{folder}/{exec_id}.rec"

@@ -16,6 +16,7 @@ from typing import Any
 
 from sandboxes.errors import AgentLost, DiskFull, NotFound, SandboxError
 from sandboxes.guest.link import GuestLink
+from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host import log
 from sandboxes.host.body import Body, BodyEnded
 from sandboxes.host.clock import now_text, seconds_of, text_of
@@ -24,13 +25,14 @@ from sandboxes.host.scroll import Scroll
 from sandboxes.host.tape import STDERR, STDOUT, Tape
 
 DISK_PAUSE_S = 0.5
+START_S = 60.0
 STDIN_PIECE = 64 * 1024
 
 
-def open_tape(folder: Path, record: Record) -> Tape | Scroll:
+def open_tape(folder: Path, record: Record, *, fresh: bool = False) -> Tape | Scroll:
     if record.is_tty:
         return Scroll(folder, record.exec_id)
-    return Tape(folder, record.exec_id, record.limit_bytes)
+    return Tape(folder, record.exec_id, record.limit_bytes, fresh=fresh)
 
 
 class Running:
@@ -39,9 +41,10 @@ class Running:
     def __init__(self, record: Record, folder: Path, body: Body, on_begin: Callable[[Record], None],
                  on_end: Callable[[Running], None]) -> None:
         self.record, self.folder, self.body = record, folder, body
-        self.tape = open_tape(folder, record)
+        self.tape = open_tape(folder, record, fresh=record.started is None)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ended = asyncio.Event()
+        #: Done once the end is on disk.
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_begin, self._on_end = on_begin, on_end
         self._readers: set[asyncio.Event] = set()
         self.task: asyncio.Task[None] | None = None
@@ -76,14 +79,15 @@ class Running:
             await self._finish(_lost("host_error"))
         finally:
             self.tape.close()
+            self.record.close()
 
     async def _until_ended(self) -> None:
         while self.record.ended is None:
             try:
                 link = await self.body.ready()
-                await self._begin(link)
-                if self.record.ended is None:
-                    await self._pull(link)
+                stream = await self._begin(link)
+                if stream is not None:
+                    await self._pull(link, stream)
             except BodyEnded:
                 await self._finish(_lost(self.body.lost_reason))
             except NotFound:
@@ -91,17 +95,39 @@ class Running:
             except AgentLost as error:
                 log.line("exec.link_lost", exec_id=self.record.exec_id, detail=error.detail)
 
-    async def _begin(self, link: GuestLink) -> None:
-        """Started once; a repeat of a start whose answer was lost gets the same answer from the guest."""
-        if self.record.started is None:
-            answer = await link.request("exec.start", _start_params(self.record), timeout_s=60)
+    async def _begin(self, link: GuestLink) -> LinkStream | None:
+        """Started once; a repeat of a start whose answer was lost gets the same answer from the guest.
+
+        Its output is asked for in the same breath, so that a short exec costs one round trip.
+        """
+        if self.record.started is not None:
+            if self._owes_stdin and self._stdin is None:
+                await self._give_up("stdin_interrupted", link)  # how much of it the guest took cannot be known
+                return None
+            stream = await self._ask_output(link)
+        else:
+            start = await link.stream("exec.start", _start_params(self.record))
+            stream = await self._ask_output(link)
+            try:
+                async with asyncio.timeout(START_S):
+                    answer = await start.result()
+            except BaseException as error:
+                await start.cancel()
+                await stream.cancel()
+                if isinstance(error, TimeoutError):
+                    raise AgentLost("exec.start: no answer") from error
+                raise
             await self._note(started=_started(answer))
             self._on_begin(self.record)
             self._feed_stdin(link)
-        elif self._owes_stdin and self._stdin is None:
-            await self._give_up("stdin_interrupted", link)  # how much of it the guest took cannot be known
         if not self.begun.done():
             self.begun.set_result(None)
+        return stream
+
+    async def _ask_output(self, link: GuestLink) -> LinkStream:
+        size = self.tape.size
+        return await link.stream("exec.output", {
+            "exec_id": self.record.exec_id, "offsets": {"stdout": size[STDOUT], "stderr": size[STDERR]}})
 
     @property
     def _owes_stdin(self) -> bool:
@@ -134,10 +160,7 @@ class Running:
         with contextlib.suppress(NotFound):
             await link.request("exec.kill", {"exec_id": self.record.exec_id, "reason": "killed"})
 
-    async def _pull(self, link: GuestLink) -> None:
-        size = self.tape.size
-        stream = await link.stream("exec.output", {
-            "exec_id": self.record.exec_id, "offsets": {"stdout": size[STDOUT], "stderr": size[STDERR]}})
+    async def _pull(self, link: GuestLink, stream: LinkStream) -> None:
         try:
             async for tag, data in stream:
                 await self._keep(tag, data)
@@ -191,12 +214,14 @@ class Running:
         if self._stdin is not None:
             self._stdin.cancel()
         self._on_end(self)
-        self.ended.set()
+        self.ended.set_result(None)
         self._ring()
 
     async def _forget(self, link: GuestLink) -> None:
+        """Said, not asked: an exec that is not forgotten costs the guest little, and its own bound drops it."""
         with contextlib.suppress(SandboxError):
-            await link.request("exec.forget", {"exec_id": self.record.exec_id})
+            stream = await link.stream("exec.forget", {"exec_id": self.record.exec_id})
+            link.forget(stream.id)
 
     def _refused(self, error: SandboxError) -> None:
         """The guest said no, so nothing was started. Nobody else has seen this exec as anything but starting."""

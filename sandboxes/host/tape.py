@@ -26,15 +26,15 @@ NAMES = {STDOUT: "out", STDERR: "err"}
 
 
 class Tape:
-    """`size[tag]` is also the offset from which the guest is asked again after a break."""
+    """`size[tag]` is also the offset from which the guest is asked again. `fresh`: no file is there yet."""
 
-    def __init__(self, folder: Path, exec_id: str, limit_bytes: int) -> None:
-        self._stem = str(folder / exec_id)
+    def __init__(self, folder: Path, exec_id: str, limit_bytes: int, *, fresh: bool = False) -> None:
+        self._stem = f"{folder}/{exec_id}"
         self._limit_bytes = limit_bytes
         self._files: dict[str, int] = {}
-        self.size = {tag: _size_of(f"{self._stem}.{name}") for tag, name in NAMES.items()}
+        self.size = {tag: 0 if fresh else _size_of(f"{self._stem}.{name}") for tag, name in NAMES.items()}
         self.truncated = {STDOUT: False, STDERR: False}
-        self._runs = self._read_runs()
+        self._runs = self._read_runs() if self.total else array("Q")
         self._owns = _own_starts(self._runs)
 
     #: The oldest offset that can still be read: a tape keeps its beginning.

@@ -53,17 +53,17 @@ class Hostd:
     def __init__(self, folder: Path, driver: str = "fake", images: Path | None = None) -> None:
         self.folder, self.driver = folder, driver
         self.images = images or folder / "images"
-        self.state, self.socket = folder / "state", folder / "h.sock"
+        self.state, self.socket, self.log_file = folder / "state", folder / "h.sock", folder / "log"
         self.env: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
         self._session: aiohttp.ClientSession | None = None
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text()
+        return self.log_file.read_text()
 
     async def start(self, deadline_s: float = DEADLINE_S) -> None:
-        with (self.folder / "log").open("ab") as log:
+        with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "sandboxes.host", "--state", str(self.state), "--socket", str(self.socket),
                  "--images", str(self.images), "--driver", self.driver],
@@ -184,13 +184,18 @@ def kill_body(hostd: Hostd, machine_id: str) -> None:
     os.kill(int(noted["pid"]), signal.SIGKILL)
 
 
+def new_folder() -> Path:
+    """Short: the path of a Unix socket holds 107 bytes."""
+    return Path(tempfile.mkdtemp(prefix="bh-", dir="/tmp"))
+
+
 @contextlib.asynccontextmanager
 async def running_hostd(driver: str = "fake", images: Path | None = None,
-                        folder: Path | None = None, **env: str) -> AsyncIterator[Hostd]:
+                        folder: Path | None = None, log_file: Path | None = None, **env: str) -> AsyncIterator[Hostd]:
     """A hostd in a folder of its own; every machine of it is destroyed afterwards."""
-    own = folder or Path(tempfile.mkdtemp(prefix="bh-", dir="/tmp"))
+    own = folder or new_folder()
     hostd = Hostd(own, driver, images)
-    hostd.env = env
+    hostd.env, hostd.log_file = env, log_file or hostd.log_file
     try:
         await hostd.start(600 if driver != "fake" else DEADLINE_S)
         yield hostd

@@ -180,7 +180,8 @@ async def test_a_second_hostd_over_the_same_state_refuses_to_start(hostd: Hostd)
     ({"spec": {"machine_id": "M", "generation": 1, "env": {"A=B": ""}}}, "spec"), ({"grace_s": -1}, "grace_s"),
     ({"grace_s": True}, "grace_s"),
 ])
-async def test_a_malformed_operation_names_the_field_that_is_wrong(hostd: Hostd, body: dict[str, Any], field: str):
+async def test_a_malformed_operation_names_the_field_that_is_wrong(steady: tuple[Hostd, str], body: dict[str, Any], field: str):
+    hostd = steady[0]
     whole = {"operation_id": "o", "kind": "boot", "generation": 1}
     asked = {} if not body else {**whole, **body}
     answer = await hostd.call("POST", "/v1/machines/M/operations", json=asked)

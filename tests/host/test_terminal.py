@@ -1,0 +1,292 @@
+"""Terminals: many clients over one exec, replay from any offset, bounded for the slow, one keyboard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from tests.host.client import Hostd, eventually, new_id
+
+INPUT, OUTPUT, RESIZE, OUTCOME, FLOW, LEASE = range(6)
+MIB = 1024 * 1024
+
+
+class Client:
+    """One connection: reads frames when asked to, and keeps what it saw."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+        self.output = b""
+        self.frames: list[tuple[int, Any]] = []
+        self.closed = False
+
+    async def step(self, timeout_s: float = 20.0) -> tuple[int, Any] | None:
+        """The next frame; None at the end."""
+        message = await self.socket.receive(timeout=timeout_s)
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            self.closed = True
+            return None
+        kind, payload = message.data[0], message.data[1:]
+        value = payload if kind == OUTPUT else json.loads(payload)
+        if kind == OUTPUT:
+            self.output += payload
+        else:
+            self.frames.append((kind, value))
+        return kind, value
+
+    async def until(self, wanted: bytes) -> None:
+        while wanted not in self.output:
+            assert await self.step(), (wanted, self.output[-300:], self.frames)
+
+    async def until_frame(self, kind: int, **fields: Any) -> Any:
+        while True:
+            for number, (seen, value) in enumerate(self.frames):
+                if seen == kind and all(value.get(name) == said for name, said in fields.items()):
+                    del self.frames[:number + 1]
+                    return value
+            assert await self.step(), (kind, fields, self.frames)
+
+    async def type(self, text: str | bytes) -> None:
+        await self.socket.send_bytes(bytes((INPUT,)) + (text.encode() if isinstance(text, str) else text))
+
+    async def say(self, kind: int, value: Any) -> None:
+        await self.socket.send_bytes(bytes((kind,)) + json.dumps(value).encode())
+
+
+@asynccontextmanager
+async def joined(hostd: Hostd, machine: str, exec_id: str, name: str = "ann", role: str = "operator",
+                 offset: int = 0) -> AsyncIterator[Client]:
+    headers = {"Berth-Actor": json.dumps({"type": "user", "name": name}), "Berth-Role": role}
+    path = f"/v1/machines/{machine}/execs/{exec_id}/terminal?offset={offset}"
+    async with hostd.session.ws_connect(path, headers=headers, max_msg_size=0) as socket:
+        yield Client(socket)
+
+
+async def shell(hostd: Hostd, machine: str, command: Any = ("/bin/sh", "-i"), cols: int = 100) -> str:
+    tty = {"cols": cols, "rows": 30}
+    record = await hostd.exec(machine, list(command), tty=tty, env={"PS1": "$ "})
+    assert record["state"] == "running" and record["tty"] == tty
+    return str(record["id"])
+
+
+async def test_what_is_typed_reaches_the_shell_and_its_size_is_the_one_asked_for(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine, cols=123)
+    async with joined(hostd, machine, exec_id) as client:
+        assert await client.step() == (FLOW, {"offset": 0})
+        assert await client.until_frame(LEASE) == {"holder": None, "you": False}
+        await client.type("stty size; echo $((40+2))\n")
+        await client.until(b"42\r\n")
+        assert b"30 123\r\n" in client.output
+        await client.type("exit 6\n")
+        assert await client.until_frame(OUTCOME) == {"kind": "exited", "code": 6}
+        assert await client.step() is None and client.socket.close_code == 1000
+
+
+async def test_two_clients_see_the_same_and_a_later_one_replays_from_any_offset(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id) as first, joined(hostd, machine, exec_id, "bob") as second:
+        await first.type("echo $((1000+234))\n")
+        await asyncio.gather(first.until(b"1234\r\n$ "), second.until(b"1234\r\n$ "))
+        assert first.output == second.output
+        async with joined(hostd, machine, exec_id, "cyd", offset=5) as third:
+            await third.until(b"1234\r\n$ ")
+            assert third.frames[0] == (FLOW, {"offset": 5}) and third.output == first.output[5:]
+        async with joined(hostd, machine, exec_id, "dan", offset=10**9) as ahead:
+            assert (await ahead.step()) == (FLOW, {"offset": len(first.output)})
+            await first.type("echo more$((1+1))\n")
+            await ahead.until(b"more2")
+        await first.type("exit\n")
+        await first.until_frame(OUTCOME)
+    async with joined(hostd, machine, exec_id) as late:
+        assert await late.until_frame(OUTCOME) == {"kind": "exited", "code": 0}
+        assert late.output == first.output
+
+
+async def test_characters_cut_anywhere_and_bytes_that_are_no_text_pass_unchanged(steady: tuple[Hostd, str]):
+    """Field cases 025 and 037."""
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine, ["/bin/sh", "-c", "printf 'A\\342'; sleep 0.3; printf '\\224\\200B\\326\\320\\377'"])
+    async with joined(hostd, machine, exec_id) as client:
+        await client.until_frame(OUTCOME)
+        assert client.output == b"A\xe2\x94\x80B\xd6\xd0\xff"
+    exec_id = await shell(hostd, machine, ["/bin/cat"])
+    async with joined(hostd, machine, exec_id) as client:
+        for byte in "\U0001f600\n".encode():
+            await client.type(bytes((byte,)))
+        await client.until("\U0001f600\r\n\U0001f600\r\n".encode())
+
+
+async def test_bad_frames_and_bad_sizes_end_nothing(steady: tuple[Hostd, str]):
+    """Field case 141."""
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id) as client:
+        for size in ({"cols": 0, "rows": 0}, {"cols": -1, "rows": 5}, {"cols": 65536, "rows": 5}, {"cols": "80", "rows": 24},
+                     {"cols": None, "rows": None}, {}, [], 7, {"cols": True, "rows": 1}, {"cols": 80.5, "rows": 24}):
+            await client.say(RESIZE, size)
+        for raw in (b"", bytes((RESIZE,)) + b"\xff{", bytes((FLOW,)) + b"[" * 5000, bytes((99,)) + b"x", bytes((OUTPUT,)) + b"x",
+                    bytes((FLOW,)) + b'{"ack":-5}', bytes((FLOW,)) + b'{"ack":true}', bytes((LEASE,)) + b'"take"'):
+            await client.socket.send_bytes(raw)
+        await client.socket.send_str("text frames mean nothing here")
+        await client.type("stty size\n")
+        await client.until(b"30 100\r\n")
+        for cols in range(60, 110):
+            await client.say(RESIZE, {"cols": cols, "rows": 40})
+        await client.type("stty size\n")
+        await client.until(b"40 109\r\n")
+    resized = await hostd.call("POST", f"/v1/machines/{machine}/execs/{exec_id}/resize", json={"cols": 77, "rows": 11})
+    assert resized.status == 200
+    refused = await hostd.call("POST", f"/v1/machines/{machine}/execs/{exec_id}/resize", json={"cols": 0, "rows": 11})
+    assert (refused.status, list(refused.json["errors"])) == (400, ["cols"])
+    async with joined(hostd, machine, exec_id) as client:
+        await client.type("stty size\n")
+        await client.until(b"11 77\r\n")
+
+
+async def test_one_holds_the_keyboard_others_watch_take_and_release(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id, "ann") as ann, joined(hostd, machine, exec_id, "bob") as bob, \
+            joined(hostd, machine, exec_id, "vic", role="viewer") as vic:
+        await vic.type("echo viewer-typed\n")
+        await vic.say(LEASE, {"take": True})
+        assert await vic.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
+        await ann.type("echo by-$((1)) \n")
+        assert await ann.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": True}
+        assert await bob.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": False}
+        await bob.type("echo bob-typed-too-early\n")
+        assert await bob.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": False}
+        await bob.say(LEASE, {"take": True, "force": False})
+        assert await bob.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": False}
+        await bob.say(LEASE, {"take": True})
+        assert await bob.until_frame(LEASE, holder="bob") == {"holder": "bob", "you": True}
+        assert await ann.until_frame(LEASE, holder="bob") == {"holder": "bob", "you": False}
+        await ann.say(RESIZE, {"cols": 50, "rows": 5})
+        await bob.type("stty size; echo bob-$((2))\n")
+        await asyncio.gather(*(one.until(b"bob-2\r\n") for one in (ann, bob, vic)))
+        assert b"30 100\r\n" in ann.output and b"too-early" not in ann.output and b"viewer-typed" not in ann.output
+        await bob.say(LEASE, {"release": True})
+        assert await vic.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
+        await ann.say(LEASE, {"take": True, "force": False})
+        await bob.until_frame(LEASE, holder="ann")
+        await ann.socket.close()
+        assert await bob.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
+
+
+async def test_a_client_that_acknowledges_gets_no_more_than_its_window(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    script = "stty -onlcr; head -c 3000000 /dev/zero | tr '\\0' x; echo END"
+    exec_id = await shell(hostd, machine, ["/bin/sh", "-c", script])
+    await hostd.end_of(machine, exec_id)
+    async with joined(hostd, machine, exec_id) as client:
+        await client.say(FLOW, {"ack": 0})
+        for acked in (0, MIB // 2, MIB):
+            await client.say(FLOW, {"ack": acked})
+            while len(client.output) < acked + 0.9 * MIB:
+                await client.step()
+            await client.say(LEASE, {"take": True, "force": False})
+            await client.until_frame(LEASE, you=True)  # comes behind all that was on its way
+            assert acked + 0.9 * MIB < len(client.output) <= acked + MIB
+            await client.say(LEASE, {"release": True})
+            await client.until_frame(LEASE, you=False)
+        while OUTCOME not in [kind for kind, _ in client.frames]:
+            await client.say(FLOW, {"ack": len(client.output)})
+            await client.step()
+        assert client.output == b"x" * 3_000_000 + b"END\n"
+
+
+async def test_pause_holds_and_resume_goes_on(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id) as client:
+        await client.until(b"$ ")
+        await client.say(FLOW, {"pause": True})
+        await client.type("echo held-$((1+1))\n")
+
+        async def on_disk() -> bool:
+            answer = await hostd.call("GET", f"/v1/machines/{machine}/execs/{exec_id}/output")
+            return b"held-2" in answer.body
+        await eventually(on_disk, "the shell answered")
+        assert b"held-2" not in client.output
+        await client.say(FLOW, {"resume": True})
+        await client.until(b"held-2")
+
+
+async def test_a_stalled_client_costs_no_memory_blocks_nobody_and_is_moved_forward(hostd: Hostd, machine: str):
+    """Field case 026: a flood, one client that does not read, one that does, and an interrupt that works."""
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id, "stalled") as stalled, joined(hostd, machine, exec_id) as reader:
+        await stalled.until(b"$ ")
+        await reader.type("yes 0123456789012345678901234567890123456789012345678901234567890\n")
+        await grown(reader, 4 * MIB)
+        before = hostd.rss_bytes()
+        await grown(reader, 24 * MIB)
+        assert hostd.rss_bytes() - before < 12 * MIB
+        await reader.type(b"\x03")
+        await reader.type("echo alive-$((20+3))\n")
+        await tail_until(reader, b"alive-23\r\n")
+        await tail_until(stalled, b"alive-23\r\n")
+        moved = [value["offset"] for kind, value in stalled.frames if kind == FLOW][-1]
+        assert moved > MIB
+    kept = sum(path.stat().st_size for path in (hostd.state / "records" / machine / "execs").glob("*.tty.*"))
+    assert kept <= 5 * MIB
+
+
+async def grown(client: Client, by: int) -> None:
+    got = 0
+    while got < by:
+        frame = await client.step()
+        assert frame
+        if frame[0] == OUTPUT:
+            got += len(frame[1])
+            client.output = client.output[-200:]
+
+
+async def tail_until(client: Client, wanted: bytes) -> None:
+    while wanted not in client.output:
+        assert await client.step()
+        client.output = client.output[-100_000:]
+
+
+async def test_a_terminal_survives_hostd_and_goes_on_from_its_offset(hostd: Hostd, machine: str):
+    """Field case 071."""
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id) as client:
+        await client.type("X=kept; echo one-$((1))\n")
+        await client.until(b"one-1\r\n$ ")
+        hostd.kill9()
+    await hostd.start()
+    async with joined(hostd, machine, exec_id, offset=len(client.output)) as again:
+        await again.type("echo $X-$((2))\n")
+        await again.until(b"kept-2\r\n")
+        assert again.frames[0] == (FLOW, {"offset": len(client.output)}) and b"one-1" not in again.output
+        hostd.stop()
+        while await again.step():
+            pass
+        assert again.socket.close_code == 1001
+    await hostd.start()
+
+
+async def test_an_exec_without_a_terminal_or_none_at_all_is_refused_before_the_upgrade(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    record = await hostd.exec(machine, "true")
+    for exec_id, status, code in ((record["id"], 409, "exec_not_tty"), (new_id(), 404, "not_found")):
+        answer = await hostd.call("GET", f"/v1/machines/{machine}/execs/{exec_id}/terminal")
+        assert (answer.status, answer.json["code"]) == (status, code)
+
+
+async def test_a_dying_machine_ends_its_terminals_with_lost(hostd: Hostd, machine: str):
+    from tests.host.client import kill_body
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id) as client:
+        await client.until(b"$ ")
+        kill_body(hostd, machine)
+        assert await client.until_frame(OUTCOME) == {"kind": "lost", "reason": "machine_died"}
+        assert await client.step() is None
