@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.stack import stack  # noqa: F401  (a session's one stack, for every folder of tests)
+
 #: Later is slower; a test without one of these markers runs first.
 SLOW_MARKS = ("vm", "stack", "browser", "soak")
 
