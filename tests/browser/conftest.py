@@ -1,4 +1,4 @@
-"""What browser tests stand on: one instance, one browser, and a page that forgives no error on its console.
+"""What browser tests stand on: the stack, one browser, and a page that forgives no error on its console.
 
 Every page of every test is watched: a script error, a console error or a violation of the Content-Security-Policy
 fails the test, unless the test said before that it provokes exactly this answer.
@@ -6,9 +6,8 @@ fails the test, unless the test said before that it provokes exactly this answer
 
 from __future__ import annotations
 
-import tempfile
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.browser.hands import set_password
-from tests.browser.stand import Stand, bring_up
+from tests.stack import ROOT, Stack, running_stack
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -31,13 +30,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def stand() -> Iterator[Stand]:
-    with tempfile.TemporaryDirectory(prefix="berth-web-", ignore_cleanup_errors=True) as name:
-        up = bring_up(Path(name))
-        try:
-            yield up
-        finally:
-            up.down()
+def stack() -> Iterator[Stack]:
+    built = ROOT / "frontend" / "dist" / "manifest.json"
+    assert built.exists(), "the front end is not built: npm ci && npm run build in frontend, or ./berth test"
+    with running_stack() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def code(stack: Stack) -> str:
+    """The one-time code of the first admin, as `./berth up` prints it."""
+    said = stack.manage("berth_admin")
+    found = re.search(r"^\s+([A-Z2-9]{4}(?:-[A-Z2-9]{4})+)$", said, re.MULTILINE)
+    assert found, f"no one-time code in:\n{said}"
+    return found.group(1)
 
 
 @pytest.fixture(scope="session")
@@ -49,17 +55,23 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def agent(stand: Stand) -> Iterator[httpx.Client]:
-    with stand.agent() as client:
+def agent(stack: Stack) -> Iterator[httpx.Client]:
+    """The REST API as a program of the same person uses it, beside the browser."""
+    with agent_of(stack, "admin") as client:
         yield client
 
 
+def agent_of(stack: Stack, user: str) -> httpx.Client:
+    return httpx.Client(base_url=f"{stack.base_url}/api/v1", timeout=60,
+                        headers={"Authorization": f"Bearer {stack.token(user)}"})
+
+
 @pytest.fixture(scope="session")
-def session_state(stand: Stand, browser: Browser) -> Any:
+def session_state(stack: Stack, code: str, browser: Browser) -> Any:
     """The first admin's session, made the way a person makes it: the one-time code, then a password."""
-    context = browser.new_context(base_url=stand.url)
+    context = browser.new_context(base_url=stack.base_url)
     page = context.new_page()
-    set_password(page, stand.code)
+    set_password(page, code)
     state = context.storage_state()
     context.close()
     return state
@@ -73,7 +85,7 @@ class Watch:
         self.provoked: list[str] = []
 
     def on(self, page: Page) -> Page:
-        page.on("console", lambda message: self._note(message.type, f"{message.text} {message.location.get('url', '')}"))
+        page.on("console", lambda message: self._note(message.type, f"{message.text} {message.location.get('url')}"))
         page.on("pageerror", lambda error: self._note("error", str(error)))
         return page
 
@@ -90,8 +102,8 @@ def watch() -> Iterator[Watch]:
 
 
 @pytest.fixture
-def context(stand: Stand, browser: Browser, session_state: Any) -> Iterator[BrowserContext]:
-    made = browser.new_context(base_url=stand.url, viewport=WIDE, storage_state=session_state,
+def context(stack: Stack, browser: Browser, session_state: Any) -> Iterator[BrowserContext]:
+    made = browser.new_context(base_url=stack.base_url, viewport=WIDE, storage_state=session_state,
                                permissions=["clipboard-read", "clipboard-write"])
     made.set_default_timeout(20_000)
     yield made
@@ -106,7 +118,7 @@ def page(context: BrowserContext, watch: Watch) -> Page:
 @pytest.fixture
 def workspace(agent: httpx.Client, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """A running workspace of the test's own, made over REST."""
-    made = agent.post("/workspaces?wait=true", json={"name": request.node.name[:60]})
+    made = agent.post("/workspaces?wait=true", json={"name": request.node.name.removeprefix("test_")[:16]})
     assert made.status_code == 201, made.text
     body = made.json()
     assert body["state"] == "running", body

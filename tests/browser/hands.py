@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.stand import PASSWORD
+PASSWORD = "a long enough passphrase"
 
 
 def set_password(page: Page, code: str) -> None:
@@ -48,6 +49,15 @@ def type_line(page: Page, text: str) -> None:
     page.locator(".xterm-helper-textarea").focus()
     page.keyboard.insert_text(text)
     page.keyboard.press("Enter")
+
+
+def place_of(page: Page, text: str) -> tuple[float, float]:
+    """Where a terminal's line that begins with `text` begins: its screen takes the mouse, not its rows."""
+    row = page.locator(".xterm-rows > div", has_text=re.compile(f"^{re.escape(text)}"))
+    expect(row).to_be_visible()
+    box = row.bounding_box()
+    assert box is not None
+    return box["x"] + 16, box["y"] + box["height"] / 2
 
 
 def entry(page: Page, name: str) -> Locator:

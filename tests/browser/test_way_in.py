@@ -5,29 +5,29 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import Watch
+from tests.browser.conftest import Watch, agent_of
 from tests.browser.hands import PASSWORD, sign_in, state_of
-from tests.browser.stand import Stand
+from tests.stack import Stack
 
 
-def stranger(browser: Browser, stand: Stand, watch: Watch) -> Page:
-    return watch.on(browser.new_context(base_url=stand.url).new_page())
+def stranger(browser: Browser, stack: Stack, watch: Watch) -> Page:
+    return watch.on(browser.new_context(base_url=stack.base_url).new_page())
 
 
 def test_a_stranger_is_led_to_sign_in_and_then_to_where_they_wanted(
-        browser: Browser, stand: Stand, session_state: object, watch: Watch) -> None:
-    page = stranger(browser, stand, watch)
+        browser: Browser, stack: Stack, session_state: object, watch: Watch) -> None:
+    page = stranger(browser, stack, watch)
     page.goto("/?from=a-link")
-    expect(page).to_have_url(f"{stand.url}/sign-in?next=/%3Ffrom%3Da-link")
+    expect(page).to_have_url(f"{stack.base_url}/sign-in?next=/%3Ffrom%3Da-link")
     sign_in(page)
-    expect(page).to_have_url(f"{stand.url}/?from=a-link")
+    expect(page).to_have_url(f"{stack.base_url}/?from=a-link")
     expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()
 
 
 def test_a_wrong_password_is_said_and_what_was_typed_stays(
-        browser: Browser, stand: Stand, session_state: object, watch: Watch) -> None:
+        browser: Browser, stack: Stack, session_state: object, watch: Watch) -> None:
     watch.provoked.append("/api/v1/session")
-    page = stranger(browser, stand, watch)
+    page = stranger(browser, stack, watch)
     page.goto("/sign-in")
     sign_in(page, password="not this one at all")
     expect(page.get_by_role("alert")).to_be_visible()
@@ -35,19 +35,20 @@ def test_a_wrong_password_is_said_and_what_was_typed_stays(
 
 
 def test_a_link_cannot_lead_to_another_site_after_sign_in(
-        browser: Browser, stand: Stand, session_state: object, watch: Watch) -> None:
+        browser: Browser, stack: Stack, session_state: object, watch: Watch) -> None:
     for evil in ("https://example.org/", "//example.org/", "/\\example.org", "javascript:alert(1)"):
-        page = stranger(browser, stand, watch)
+        page = stranger(browser, stack, watch)
         page.goto(f"/sign-in?next={evil}")
         sign_in(page)
-        expect(page).to_have_url(f"{stand.url}/")
+        expect(page).to_have_url(f"{stack.base_url}/")
 
 
-def test_the_one_time_code_works_once(browser: Browser, stand: Stand, session_state: object, watch: Watch) -> None:
+def test_the_one_time_code_works_once(
+        browser: Browser, stack: Stack, code: str, session_state: object, watch: Watch) -> None:
     watch.provoked.append("/api/v1/session/setup")
-    page = stranger(browser, stand, watch)
+    page = stranger(browser, stack, watch)
     page.goto("/sign-in?setup")
-    page.get_by_label("One-time code").fill(stand.code)
+    page.get_by_label("One-time code").fill(code)
     page.get_by_label("New password").fill(PASSWORD + " again")
     page.get_by_role("button", name="Set password").click()
     expect(page.get_by_role("alert")).to_be_visible()
@@ -55,12 +56,12 @@ def test_the_one_time_code_works_once(browser: Browser, stand: Stand, session_st
 
 
 def test_signing_out_ends_the_session_everywhere(
-        browser: Browser, stand: Stand, session_state: object, watch: Watch) -> None:
-    page = stranger(browser, stand, watch)
+        browser: Browser, stack: Stack, session_state: object, watch: Watch) -> None:
+    page = stranger(browser, stack, watch)
     page.goto("/sign-in")
     sign_in(page)
     page.get_by_role("button", name="Sign out").click()
-    expect(page).to_have_url(f"{stand.url}/sign-in")
+    expect(page).to_have_url(f"{stack.base_url}/sign-in")
     page.goto("/")
     expect(page.get_by_label("Password")).to_be_visible()
 
@@ -115,9 +116,9 @@ def test_stop_names_what_happens_and_start_brings_it_back(page: Page, workspace:
 
 
 def test_somebody_elses_workspace_looks_like_none(
-        context: BrowserContext, stand: Stand, watch: Watch) -> None:
+        context: BrowserContext, stack: Stack, watch: Watch) -> None:
     watch.provoked.extend(["/workspaces/", "/ws/v1/workspaces/"])
-    with stand.agent("somebody") as other:
+    with agent_of(stack, "somebody") as other:
         theirs = other.post("/workspaces", json={"name": "private"}).json()
         page = watch.on(context.new_page())
         for address in (theirs["id"], "a" * 20):

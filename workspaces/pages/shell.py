@@ -16,8 +16,10 @@ from workspaces.pages.assets import assets
 
 THEMES = frozenset({"light", "dark"})
 
-#: Styles that the terminal and the editor make at run time carry the nonce; no other inline style or script runs.
-POLICY = ("default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; "
+#: No inline script runs. Style sheets that the terminal and the editor make at run time carry the nonce; style
+#: attributes are allowed, because the terminal colours its cells with them (and no HTML text is ever parsed).
+POLICY = ("default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-{nonce}'; "
+          "style-src-attr 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
           "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
           "frame-ancestors 'none'; object-src 'none'")
 

@@ -104,7 +104,9 @@ export class TerminalSession {
 function newScreen(hooks: SessionHooks): Terminal {
   return new Terminal({
     allowProposedApi: true, cursorBlink: false, fontSize: 13, lineHeight: 1.2, scrollback: scrollbackLines,
-    fontFamily: monospace(), minimumContrastRatio: 4.5, screenReaderMode: false,
+    fontFamily: monospace(), minimumContrastRatio: 4.5,
+    // A program may write what it likes: bytes that are no sequence are its own business, not the console's.
+    logLevel: "off",
     // A link of the program's own making shows where it really goes before it goes there.
     linkHandler: { activate: (event, url) => followed(event, url, hooks), allowNonHttpProtocols: false },
   });
