@@ -9,6 +9,7 @@ make the chain is written in `chain.json`, published whole. Layers are never wri
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from dataclasses import asdict, dataclass, replace
@@ -162,8 +163,16 @@ async def create_head(folder: Path, chain: Chain) -> Path:
 
 
 async def repair(head: Path) -> str:
-    """After an unclean death of its writer: leaked clusters are given back. Answers what was found, "" when nothing."""
-    done = await run(["qemu-img", "check", "-q", "-r", "leaks", "-f", "qcow2", str(head)], ok=(0, 2, 3), timeout_s=600)
+    """After an unclean death of its writer: leaked clusters are given back. Answers what was found, "" when nothing.
+
+    The head is opened alone: what it stands on is immutable, and is known by `chain.json`, not by names inside files.
+    """
+    alone = {"driver": "qcow2", "file": {"driver": "file", "filename": str(head)}, "backing": None}
+    argv = ["qemu-img", "check", "-q", "-r", "leaks", f"json:{json.dumps(alone)}"]
+    try:
+        done = await run(argv, ok=(0, 2, 3), timeout_s=600)
+    except ProcessFailed as error:
+        raise StepFailed(f"the disk head cannot be checked: {error.complaint}") from error
     if done.code == 2:
         raise StepFailed(f"the disk head is corrupt: {done.complaint or done.text}")
     return done.text.strip()
