@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer  # type: ignore[import-untyped]
+from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import transaction
 

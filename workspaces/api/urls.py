@@ -26,7 +26,7 @@ class Schema(SpectacularAPIView):
 
     public = True
     authentication_classes = ()
-    renderer_classes = (OpenApiJsonRenderer,)
+    renderer_classes = [OpenApiJsonRenderer]  # noqa: RUF012  (a list is what its base has)
 
 
 register_converter(IdConverter, "id")
