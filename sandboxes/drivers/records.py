@@ -25,7 +25,7 @@ def mark(instance: str, machine_id: str) -> str:
 def note_start(home: MachineHome, instance: str, machine_id: str) -> None:
     """Written before the body is started: from here on `release` looks for one."""
     body_file(home).parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_json(body_file(home), {"instance": instance, "machine_id": machine_id})
+    atomic.write_json(body_file(home), {"instance": instance, "machine_id": machine_id}, durable=False)
 
 
 def note_body(home: MachineHome, body: Body, **more: Any) -> None:
@@ -33,7 +33,7 @@ def note_body(home: MachineHome, body: Body, **more: Any) -> None:
 
 
 def note_more(home: MachineHome, **more: Any) -> None:
-    atomic.write_json(body_file(home), {**record(home), **more})
+    atomic.write_json(body_file(home), {**record(home), **more}, durable=False)
 
 
 def record(home: MachineHome) -> dict[str, Any]:

@@ -30,25 +30,31 @@ def publish(aside: Path, final: Path) -> None:
     sync_folder(final.parent)
 
 
-def write_bytes(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_bytes(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
+    """Whole or not at all. What describes processes need not be `durable`: it means nothing after a power cut."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
-        publish(aside, path)
+        if durable:
+            publish(aside, path)
+        else:
+            aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
 
 
-def write_json(path: Path, value: Any) -> None:
-    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n", durable=durable)
 
 
 def read_json(path: Path) -> Any:
-    """None when there is no such file. A file that is there is complete: it was published."""
+    """None when there is no such file. A file that is there is complete: it was renamed into place; one that a power
+    cut emptied (it was not durable) counts as not there.
+    """
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes() or b"null")
     except FileNotFoundError:
         return None

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from sandboxes.drivers.qemu import snapshot
+from sandboxes.drivers.qemu.bare import BareQemu
 from sandboxes.errors import Conflict, DiskFull, StepFailed
+from sandboxes.guest.link import GuestLink
 from sandboxes.linux import disks, space
 from tests.drivers.world import TWO_CPUS, Guest, World, silent
 
@@ -22,7 +24,7 @@ WRITER = """
 import hashlib, os, random
 n = 0
 while True:
-    data = random.randbytes(128 * 1024)
+    data = random.randbytes(64 * 1024)
     with open(".aside", "wb") as file:
         file.write(data)
         file.flush()
@@ -44,7 +46,7 @@ async def start_writer(guest: Guest) -> list[str]:
     await guest.write_text("check.py", CHECK)
     await guest.run("mkdir files")
     busy = [await guest.start("cd files && exec python3 ../writer.py"),
-            await guest.start("while :; do :; done")]  # the other processor is not idle either
+            await guest.start("while sleep 0.02; do :; done")]  # the other processor has work, too
     await count_reaches(guest, 5)
     return busy
 
@@ -268,3 +270,18 @@ async def test_a_host_that_dies_inside_a_capture_loses_nothing(qemu_world: World
     await found.kill()
     back = await world.guest(await second.resume(home, replace(spec, generation=2), capture, silent), 2, attach=False)
     assert await back.run("cat file") == "one\ntwo"
+
+
+async def test_the_floor_of_the_bench_is_the_same_guest_without_a_jail(qemu_world: World):
+    driver = qemu_world.driver()
+    home, spec = qemu_world.machine()
+    bare = await BareQemu.open(driver, home, spec)
+    try:
+        for epoch in (1, 2):
+            async with bare.resumed() as agent_socket:
+                link = await GuestLink.open(agent_socket, epoch, timeout_s=60)
+                assert link.info["state"] == "waiting"
+                await link.close()
+    finally:
+        await bare.close()
+    await qemu_world.nothing_but()

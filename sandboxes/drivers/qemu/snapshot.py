@@ -143,6 +143,11 @@ async def feed(qmp: Qmp, body: Body, memory: MappedMemory, image: Image, write_e
     """Completes a resume. Closes `write_end`. Raises StepFailed when QEMU does not take the image."""
     if write_end is not None:
         await asyncio.to_thread(_feed_pages, body, memory, image, write_end)
+    await loaded(qmp)
+
+
+async def loaded(qmp: Qmp) -> None:
+    """Waits until QEMU has its device state, then lets the guest run."""
     await _wait_loaded(qmp)
     await qmp.execute("cont")
 
