@@ -40,7 +40,7 @@ def _serve(rest: list[str]) -> int:
     from ops.up import serve
 
     options = _address_parser("serve", detach=False).parse_args(rest)
-    return serve(from_environment(options.host, options.port))
+    return serve(from_environment(options.host, options.port), detached=True)
 
 
 def _address_parser(name: str, detach: bool) -> argparse.ArgumentParser:

@@ -69,15 +69,15 @@ def already_up(asked: Instance) -> int:
     return 0
 
 
-def serve(instance: Instance) -> int:
-    """In this process, until asked to stop."""
+def serve(instance: Instance, detached: bool = False) -> int:
+    """In this process, until asked to stop. Detached, the parent says how to sign in: a code belongs in no log."""
     down.end_leftovers(instance)
     supervisor = Supervisor(instance, services(instance))
     supervisor.listen()
     pids.write(instance.run / "supervisor.pid", os.getpid())
     try:
         start_all(supervisor)
-        if not supervisor.stopping:
+        if not (supervisor.stopping or detached):
             say_where(instance)
             line("Ctrl-C stops it; workspaces shut down cleanly first.")
         supervisor.watch()
