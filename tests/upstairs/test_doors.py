@@ -34,7 +34,7 @@ def django_operations() -> list[tuple[str, str]]:
 def test_every_route_needs_credentials_but_the_few_that_give_them() -> None:
     open_to_all = {"/api/v1/session", "/api/v1/session/setup"}
     for method, path in django_operations():
-        filled = path.replace("{workspace_id}", "a" * 20).replace("{token_id}", "a" * 20)
+        filled = path.replace("{id}", "a" * 20)
         answer = Client().generic(method, filled, headers={"host": HOST})
         if path not in open_to_all:
             assert answer.status_code == 401, (method, path)
@@ -51,8 +51,8 @@ def test_another_persons_id_looks_like_no_id_on_every_route(ann: User, bob: User
     for method, path in django_operations():
         if "{" not in path:
             continue
-        theirs = path.replace("{workspace_id}", workspace.pk).replace("{token_id}", token.pk)
-        nobodys = path.replace("{workspace_id}", "a" * 20).replace("{token_id}", "a" * 20)
+        theirs = path.replace("{id}", token.pk if "tokens" in path else workspace.pk)
+        nobodys = path.replace("{id}", "a" * 20)
         body = {"name": "mine"} if method == "PATCH" else None
         one, other = his(method, theirs, body), his(method, nobodys, body)
         assert (one.status_code, one.content) == (404, other.content) and other.status_code == 404, (method, path)
@@ -79,7 +79,7 @@ def test_each_route_names_the_scope_it_misses(ann: User) -> None:
     for method, path in django_operations():
         if path in ("/api/v1/me", "/api/v1/session", "/api/v1/session/setup"):
             continue
-        filled = path.replace("{workspace_id}", workspace.pk).replace("{token_id}", none.token_id)
+        filled = path.replace("{id}", none.token_id if "tokens" in path else workspace.pk)
         answer = none(method, filled, {} if method != "GET" else None)
         assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing"), (method, path)
         assert answer.json()["scope"] in SCOPES
@@ -151,7 +151,7 @@ def test_no_change_is_made_with_a_cookie_alone(ann: User) -> None:
     client = browser(ann)
     before = json.dumps(list(Workspace.objects.values()), default=str)
     for method, path in django_operations():
-        filled = path.replace("{workspace_id}", workspace.pk).replace("{token_id}", "a" * 20)
+        filled = path.replace("{id}", "a" * 20 if "tokens" in path else workspace.pk)
         for content_type in ("text/plain", "application/json", "application/x-www-form-urlencoded", ""):
             answer = client.generic(method, filled, b'{"name":"x"}' if content_type else b"", content_type,
                                     headers={"origin": "https://evil.example"})

@@ -88,6 +88,7 @@ class BerthSchema(AutoSchema):
 
 def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Adds the problem's schema and what the gateway answers by itself (execs, files, metrics, health)."""
+    result["paths"] = {_with_id(path): _with_id_parameter(item) for path, item in result["paths"].items()}
     components = result.setdefault("components", {})
     components.setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
     for name, part in gateway_fragment().get("components", {}).items():
@@ -96,6 +97,20 @@ def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: 
         result["paths"].setdefault(path, {}).update(operations)
     result["paths"] = dict(sorted(result["paths"].items()))
     return result
+
+
+def _with_id(path: str) -> str:
+    """Outside, what is in the path is called `{id}`, whichever process answers."""
+    return path.replace("{workspace_id}", "{id}").replace("{token_id}", "{id}")
+
+
+def _with_id_parameter(item: dict[str, Any]) -> dict[str, Any]:
+    for operation in item.values():
+        for parameter in operation.get("parameters", []):
+            if parameter["in"] == "path":
+                parameter["name"] = "id"
+                parameter["schema"] = {"type": "string", "pattern": "^[a-z2-7]{20}$"}
+    return item
 
 
 def gateway_fragment() -> dict[str, Any]:
