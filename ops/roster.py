@@ -39,7 +39,7 @@ def services(instance: Instance) -> list[Service]:
         Service("beat", _celery("beat", "--loglevel=INFO", f"--schedule={instance.run / 'beat-schedule'}",
                                 "--pidfile=")),
         Service("courier", [PYTHON, "manage.py", "courier"]),
-        Service("daphne", [_script("daphne"), "--unix-socket", str(instance.daphne_socket), "--verbosity", "1",
+        Service("daphne", [_script("daphne"), "--unix-socket", str(instance.daphne_socket), "--verbosity", "0",
                            "workspaces.config.asgi:application"],
                 lambda: probes.status(instance.daphne_socket, "/") is not None),
         Service("gateway", [PYTHON, "-m", "workspaces.gateway", "--host", instance.host, "--port",
