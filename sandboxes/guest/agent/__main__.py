@@ -30,6 +30,7 @@ def main(argv: list[str]) -> None:
 
 
 def _on_host(socket_path: str) -> None:
+    os.umask(0o022)
     syscalls.adopt_orphans()
     _many_files()
     agent = Agent(Machine(), real=False)
@@ -39,6 +40,7 @@ def _on_host(socket_path: str) -> None:
 
 def _in_machine() -> None:
     from sandboxes.guest.agent import world
+    os.umask(0o022)
     syscalls.name_process("berth-agent")
     KEPT_AT.parent.mkdir(mode=0o700, exist_ok=True)
     Path("/proc/self/oom_score_adj").write_text(LEAST_LIKELY_KILLED)
