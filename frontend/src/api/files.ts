@@ -76,8 +76,10 @@ export async function makeFolder(workspace: string, path: string): Promise<void>
   await ask(`${files(workspace)}/mkdir`, { method: "POST", json: { path_encoded: encodePath(path) } });
 }
 
-export async function moveEntry(workspace: string, path: string, to: string): Promise<void> {
-  await ask(`${files(workspace)}/move`, { method: "POST", json: { path_encoded: encodePath(path), to_encoded: encodePath(to) } });
+/** Answers the ETag under the new name: a move is a change of the file's own record, so the old one is no longer true. */
+export async function moveEntry(workspace: string, path: string, to: string): Promise<string> {
+  const moved: { etag?: string } = await askJson(`${files(workspace)}/move`, { method: "POST", json: { path_encoded: encodePath(path), to_encoded: encodePath(to) } });
+  return moved.etag ? `"${moved.etag}"` : "";
 }
 
 export async function removeEntry(workspace: string, path: string, recursive: boolean): Promise<void> {

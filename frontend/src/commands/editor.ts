@@ -149,7 +149,10 @@ export function discard(context: Context, path: string): void {
   context.store.dispatch({ type: "tab.closed", path });
 }
 
-export function moved(context: Context, path: string, to: string): void {
+/** Open texts move with their file or folder; `etag` is that of the moved entry itself. */
+export function moved(context: Context, path: string, to: string, etag: string): void {
+  const session = sessions.get(path);
+  if (session && etag) session.etag = etag;
   const inside = [...sessions.keys()].filter((one) => one === path || one.startsWith(`${path}/`));
   for (const one of inside) {
     const target = to + one.slice(path.length);

@@ -66,8 +66,8 @@ export function rename(context: Context, path: string, name: string): Promise<vo
   return throughDialog(context, async () => {
     const to = joinPath(parentOf(path), checkedName(name));
     if (to === path) return;
-    await api.moveEntry(context.store.get().page.workspace, path, to);
-    editor.moved(context, path, to);
+    const etag = await api.moveEntry(context.store.get().page.workspace, path, to);
+    editor.moved(context, path, to, etag);
     await list(context, parentOf(path));
   });
 }

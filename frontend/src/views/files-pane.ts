@@ -34,7 +34,7 @@ function contents(state: State, context: Context, path: string, depth: number, r
   if (!folder || folder.status === "unknown") return null;
   if (folder.status === "failed") return h("p", { class: "problem inset", role: "alert" }, folder.problem);
   const shown = folder.entries.filter((entry) => state.showHidden || !baseName(entry.path).startsWith("."));
-  return h("ul", { role: "group", "aria-busy": folder.status === "listing" ? "true" : "false" },
+  return h("ul", { "aria-busy": folder.status === "listing" ? "true" : "false" },
     shown.map((entry) => item(state, context, entry, depth, running)),
     shown.length === 0 && folder.status === "listed" && emptyLine(folder, depth),
     folder.more && h("li", { key: "more", class: "hint inset" }, "There are more than are shown. Use the terminal for the rest."));

@@ -1,0 +1,274 @@
+"""Files in a real browser: the tree, the editor, saving, and what happens when somebody else writes the same file.
+
+Numbers in comments are field cases.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Page, Route, expect
+
+from tests.browser.conftest import Watch
+from tests.browser.hands import banner, entry, open_file, open_workspace, tab, type_at_end
+
+Put = Callable[[str, bytes], None]
+Read = Callable[[str], bytes]
+HOSTILE = ['"><svg onload=alert(1)>', "<img src=x onerror=alert(2)>.txt", "{{7*7}}${7*7}.md", "javascript:alert(3)"]
+
+
+@pytest.fixture
+def put(agent: httpx.Client, workspace: dict[str, Any]) -> Put:
+    def write(path: str, body: bytes) -> None:
+        answer = agent.put(f"/workspaces/{workspace['id']}/files/content?path={quote(path)}&parents=true", content=body)
+        assert answer.status_code in (200, 201), answer.text
+    return write
+
+
+@pytest.fixture
+def read(agent: httpx.Client, workspace: dict[str, Any]) -> Read:
+    def content(path: str) -> bytes:
+        answer = agent.get(f"/workspaces/{workspace['id']}/files/content?path={quote(path)}")
+        assert answer.status_code == 200, answer.text
+        return answer.content
+    return content
+
+
+def saved(page: Page, name: str) -> None:
+    expect(tab(page, name).get_by_text("not saved")).to_have_count(0)
+
+
+def test_a_file_is_listed_opened_edited_and_saved(
+        page: Page, workspace: dict[str, Any], put: Put, read: Read) -> None:
+    put("/home/user/src/main.py", b"print('one')\n")
+    open_workspace(page, workspace)
+    entry(page, "src").click()
+    expect(open_file(page, "main.py")).to_contain_text("print('one')")
+    type_at_end(page, "print('two')")
+    expect(tab(page, "main.py").get_by_text("not saved")).to_be_attached()
+    page.keyboard.press("Control+s")
+    saved(page, "main.py")
+    assert read("/home/user/src/main.py") == b"print('one')\nprint('two')"
+
+
+def test_a_save_over_somebody_elses_version_is_refused_and_each_way_out_works(
+        page: Page, workspace: dict[str, Any], put: Put, read: Read, watch: Watch) -> None:
+    watch.provoked.append("/files/content")
+    put("/home/user/plan.md", b"first\n")
+    open_workspace(page, workspace)
+    content = open_file(page, "plan.md")
+    type_at_end(page, "mine\n")
+    put("/home/user/plan.md", b"theirs\n")
+    expect(banner(page)).to_contain_text("plan.md changed underneath")  # said before the save would fail
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("dialog").locator(".cm-merge-a")).to_contain_text("theirs")
+    expect(page.get_by_role("dialog").locator(".cm-merge-b")).to_contain_text("mine")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Keep editing").click()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(banner(page)).to_be_visible()
+    assert read("/home/user/plan.md") == b"theirs\n", "nothing was written over"
+    page.get_by_role("button", name="Overwrite").click()
+    expect(banner(page)).to_have_count(0)
+    saved(page, "plan.md")
+    assert read("/home/user/plan.md") == b"first\nmine\n"
+    type_at_end(page, "more\n")
+    put("/home/user/plan.md", b"theirs again\n")
+    page.get_by_role("button", name="Load theirs").click()
+    expect(content).to_have_text("theirs again")
+    saved(page, "plan.md")
+
+
+def test_an_unchanged_tab_follows_what_an_agent_writes(page: Page, workspace: dict[str, Any], put: Put) -> None:
+    put("/home/user/log.txt", b"one\n")
+    open_workspace(page, workspace)
+    content = open_file(page, "log.txt")
+    put("/home/user/log.txt", b"one\ntwo\n")
+    expect(content).to_contain_text("two")
+    expect(banner(page)).to_have_count(0)
+    put("/home/user/new-from-agent.txt", b"")
+    expect(entry(page, "new-from-agent.txt")).to_be_visible()  # the tree follows, too
+
+
+def test_text_typed_during_a_slow_save_stays_unsaved(
+        page: Page, workspace: dict[str, Any], put: Put, read: Read) -> None:  # 124
+    put("/home/user/slow.txt", b"a\n")
+    open_workspace(page, workspace)
+    open_file(page, "slow.txt")
+    held: list[Route] = []
+    page.route("**/files/content*",
+               lambda route: held.append(route) if route.request.method == "PUT" else route.continue_())
+    type_at_end(page, "b\n")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_role("button", name="Saving")).to_be_visible()
+    page.keyboard.insert_text("c\n")
+    held[0].continue_()
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_enabled()
+    expect(tab(page, "slow.txt").get_by_text("not saved")).to_be_attached()
+    assert read("/home/user/slow.txt") == b"a\nb\n"
+    page.unroute("**/files/content*")
+    page.keyboard.press("Control+s")
+    saved(page, "slow.txt")
+    assert read("/home/user/slow.txt") == b"a\nb\nc\n"
+
+
+def test_a_failed_save_is_loud_and_keeps_the_text(
+        page: Page, workspace: dict[str, Any], put: Put, watch: Watch) -> None:  # 124
+    watch.provoked.append("/files/content")
+    put("/home/user/full.txt", b"a\n")
+    open_workspace(page, workspace)
+    content = open_file(page, "full.txt")
+    problem = '{"status":507,"code":"guest_disk_full","title":"The guest\'s disk is full","detail":"No space is left."}'
+    page.route("**/files/content*", lambda route: route.fulfill(
+        status=507, content_type="application/problem+json", body=problem)
+        if route.request.method == "PUT" else route.continue_())
+    type_at_end(page, "precious\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator(".banner.bad")).to_contain_text("Not saved: No space is left.")
+    expect(content).to_contain_text("precious")
+    page.unroute("**/files/content*")
+    page.get_by_role("button", name="Try again").click()
+    saved(page, "full.txt")
+
+
+@pytest.mark.parametrize(("name", "body"), [
+    ("crlf.txt", b"one\r\ntwo\r\n"), ("bom.txt", b"\xef\xbb\xbfone\n"), ("mixed.txt", b"a\r\nb\nc\rd"),
+    ("no-newline.txt", b"end"), ("wide.txt", "日本語 👩‍👩‍👧 e\u0301\u2028x\n".encode()),
+])
+def test_what_was_not_edited_is_saved_byte_for_byte(
+        page: Page, workspace: dict[str, Any], put: Put, read: Read, name: str, body: bytes) -> None:  # 033
+    put(f"/home/user/{name}", body)
+    open_workspace(page, workspace)
+    open_file(page, name)
+    type_at_end(page, "X")
+    page.keyboard.press("Control+s")
+    saved(page, name)
+    assert read(f"/home/user/{name}") == body + b"X"
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Control+s")
+    saved(page, name)
+    assert hashlib.sha256(read(f"/home/user/{name}")).digest() == hashlib.sha256(body).digest()
+
+
+def test_what_cannot_be_edited_without_harm_is_refused_or_read_only(
+        page: Page, workspace: dict[str, Any], put: Put) -> None:  # 033
+    put("/home/user/picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    put("/home/user/latin.txt", "café\n".encode("latin-1"))
+    put("/home/user/large.txt", b"x" * (2 * 1024 * 1024 + 1))
+    open_workspace(page, workspace)
+    entry(page, "picture.png").click()
+    expect(page.get_by_text("This is a binary file")).to_be_visible()
+    entry(page, "large.txt").click()
+    expect(page.get_by_text("This file is 2.0 MiB")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download", exact=True).click()
+    assert download.value.path().stat().st_size == 2 * 1024 * 1024 + 1
+    content = open_file(page, "latin.txt")
+    expect(page.get_by_text("It is shown read-only")).to_be_visible()
+    type_at_end(page, "X")
+    expect(content).to_have_text("café")
+
+
+def test_names_and_contents_from_strangers_stay_text(
+        page: Page, workspace: dict[str, Any], put: Put, agent: httpx.Client) -> None:  # 019
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for name in HOSTILE:
+        put(f"/home/user/{name}", b"<script>alert(4)</script>\n")
+    agent.patch(f"/workspaces/{workspace['id']}", json={"name": "<img src=x onerror=alert(5)>"})
+    page.goto("/")
+    expect(page.get_by_role("link", name="<img src=x onerror=alert(5)>")).to_be_visible()
+    open_workspace(page, workspace)
+    for name in HOSTILE:
+        expect(open_file(page, name)).to_have_text("<script>alert(4)</script>")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("heading", name="Delete <img src=x onerror=alert(5)>?")).to_be_visible()
+    assert page.locator("#app img, #app script, #app svg[onload]").count() == 0
+
+
+def test_a_raw_file_never_runs_in_the_apps_origin(
+        context: BrowserContext, workspace: dict[str, Any], put: Put) -> None:  # 019
+    put("/home/user/evil.html", b"<script>document.title='ran'</script>")
+    answer = context.request.get(f"/api/v1/workspaces/{workspace['id']}/files/content?path=/home/user/evil.html")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_name_that_is_no_text_is_opened_and_saved(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
+    where = f"/workspaces/{workspace['id']}/files/content?path=/home/user/caf%E9%FF.txt"
+    assert agent.put(where, content=b"a\n").status_code == 201
+    open_workspace(page, workspace)
+    open_file(page, "caf\ufffd\ufffd.txt")
+    type_at_end(page, "b\n")
+    page.keyboard.press("Control+s")
+    saved(page, "caf")
+    assert agent.get(where).content == b"a\nb\n"
+
+
+def test_files_and_folders_are_made_renamed_and_deleted(
+        page: Page, workspace: dict[str, Any], read: Read, watch: Watch) -> None:
+    watch.provoked.append("/files/content")
+    open_workspace(page, workspace)
+    page.get_by_role("button", name="New folder", exact=True).click()
+    page.get_by_role("textbox", name="Name").fill("box")
+    page.get_by_role("button", name="Create").click()
+    entry(page, "box").click()
+    entry(page, "box").hover()
+    page.get_by_role("button", name="New file in box").click()
+    page.get_by_role("textbox", name="Name").fill("a.txt")
+    page.get_by_role("button", name="Create").click()
+    type_at_end(page, "kept")
+    entry(page, "a.txt").focus()
+    page.keyboard.press("F2")
+    page.get_by_role("textbox", name="Name").fill("b.txt")
+    page.get_by_role("button", name="Rename", exact=True).click()
+    expect(tab(page, "b.txt").get_by_text("not saved")).to_be_attached()  # the open text moved with its file
+    page.get_by_role("button", name="Save", exact=True).click()
+    saved(page, "b.txt")
+    assert read("/home/user/box/b.txt") == b"kept"
+    entry(page, "box").focus()
+    page.keyboard.press("Delete")
+    expect(page.get_by_role("dialog")).to_contain_text("everything in it")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(entry(page, "box")).to_have_count(0)
+
+
+def test_hidden_files_are_shown_when_asked_for(page: Page, workspace: dict[str, Any], put: Put) -> None:
+    put("/home/user/.secret", b"")
+    open_workspace(page, workspace)
+    put("/home/user/seen", b"")
+    expect(entry(page, "seen")).to_be_visible()
+    expect(entry(page, ".secret")).to_have_count(0)
+    page.get_by_role("button", name="Hidden files").click()
+    expect(entry(page, ".secret")).to_be_visible()
+
+
+def test_unsaved_text_is_not_lost_by_closing(page: Page, workspace: dict[str, Any], put: Put) -> None:
+    put("/home/user/draft.txt", b"")
+    open_workspace(page, workspace)
+    open_file(page, "draft.txt")
+    type_at_end(page, "words")
+    page.get_by_role("button", name="Close draft.txt").click()
+    expect(page.get_by_role("heading", name="Close draft.txt without saving?")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.reload()
+    assert asked == ["beforeunload"]
+
+
+def test_a_stopped_workspace_keeps_its_page_and_asks_nothing_of_the_guest(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:  # 072
+    agent.post(f"/workspaces/{workspace['id']}/stop?wait=true")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"/workspaces/{workspace['id']}")
+    expect(page.get_by_role("button", name="Start the workspace")).to_be_visible()
+    expect(page.locator(".step").first).to_be_visible()
+    assert not [url for url in asked if "/files" in url or "/execs" in url]
+    assert agent.get(f"/workspaces/{workspace['id']}").json()["state"] == "stopped"
