@@ -76,7 +76,8 @@ class Stack:
                        "--concurrency=4", "--without-gossip", "--without-mingle", "--beat", "--schedule",
                        str(run / "beat-schedule"), "--loglevel=INFO"],
             "courier": [python, "manage.py", "courier"],
-            "daphne": [str(BIN / "daphne"), "-u", str(run / "daphne.sock"), "workspaces.config.asgi:application"],
+            "daphne": [str(BIN / "daphne"), "-u", str(run / "daphne.sock"), "--verbosity", "0",
+                       "workspaces.config.asgi:application"],
             "gateway": [python, "-m", "workspaces.gateway", "--host", "127.0.0.1", "--port", str(self.port)],
         }
 
@@ -144,7 +145,7 @@ class Stack:
             made = client.post("/api/v1/workspaces?wait=true&timeout_s=60",
                                json={"name": name or f"w-{time.monotonic_ns()}", **fields})
             assert made.status_code == 201, made.text
-            assert made.json()["state"] == "running", made.text
+            assert made.json()["state"] == "running", f"{made.text}\n{self.log('worker')[-6000:]}"
             return made.json()
 
     # all of it

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from yarl import URL
 
 from workspaces.api.errors import STATUS, Problem
 from workspaces.gateway.config import Config
+
+T = TypeVar("T")
 
 CONNECT_S = 5.0
 ERROR_BODY_BYTES = 64 * 1024
@@ -59,16 +61,19 @@ class Hostd:
 
         An unreachable hostd is tried again while it restarts, as long as nothing can have been done twice.
         """
+        return await self._patiently(lambda: self._once(call), call.repeatable)
+
+    async def _patiently(self, once: Callable[[], Awaitable[T]], repeatable: bool) -> T:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
         pause_s = 0.05
         while True:
             try:
-                return await self._once(call)
+                return await once()
             except aiohttp.ClientConnectorError:
                 pass  # nothing was sent
             except (aiohttp.ClientConnectionError, ConnectionError):
-                if not call.repeatable:
+                if not repeatable:
                     raise unreachable("The host broke off; whether it acted is not known.") from None
             except aiohttp.ClientError as error:
                 raise unreachable(f"The host answered nonsense ({type(error).__name__}).") from None
@@ -99,25 +104,20 @@ class Hostd:
             response.release()
 
     async def terminal(self, path: str, query: str, headers: dict[str, str]) -> aiohttp.ClientWebSocketResponse:
-        url = URL(f"http://hostd/v1/machines/{path}" + (f"?{query}" if query else ""), encoded=True)
-        try:
-            async with asyncio.timeout(self._patience_s):
-                return await self._session.ws_connect(url, headers=headers, max_msg_size=0, autoclose=True,
-                                                      autoping=True, compress=0)
-        except aiohttp.WSServerHandshakeError as error:
-            raise await self._refusal(error, path, query, headers) from None
-        except (aiohttp.ClientError, OSError, TimeoutError):
-            raise unreachable() from None
+        """A terminal's socket, opened; opening it twice is no harm."""
+        call = Call("GET", path, query, headers, repeatable=True)
+        return await self._patiently(lambda: self._open(call), repeatable=True)
 
-    async def _refusal(self, error: aiohttp.WSServerHandshakeError, path: str, query: str, headers: dict[str, str]
-                       ) -> Problem:
-        """A refused handshake says only its status; the same GET without the upgrade says why."""
+    async def _open(self, call: Call) -> aiohttp.ClientWebSocketResponse:
         try:
-            response = await self.send(Call("GET", path, query, headers, repeatable=True))
-        except Problem as problem:
-            return problem
-        response.release()
-        return Problem("host_unreachable", f"The host refused the terminal ({error.status}).", retry_after_s=2)
+            async with asyncio.timeout(CONNECT_S):
+                return await self._session.ws_connect(call.url, headers=call.headers, max_msg_size=0, compress=0)
+        except TimeoutError:
+            raise unreachable("The host did not answer in time.") from None
+        except aiohttp.WSServerHandshakeError as error:
+            refused = error.status
+        (await self._once(call)).release()  # the same GET without the upgrade says why, and raises it
+        raise unreachable(f"The host refused the terminal ({refused}).")
 
 
 def unreachable(detail: str = "The host does not answer.") -> Problem:
