@@ -48,7 +48,7 @@ class Body:
         while True:
             with contextlib.suppress(AgentLost):
                 return self.now()
-            self._linked.clear() if self._link is None or self._link.closed.is_set() else None
+            self._linked.clear()
             await self._linked.wait()
 
     async def soon(self, timeout_s: float) -> GuestLink:

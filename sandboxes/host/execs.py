@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sandboxes.errors import DiskFull, NotFound
+from sandboxes.errors import Busy, DiskFull, NotFound
 from sandboxes.host import durable, log, records
 from sandboxes.host.body import Body
 from sandboxes.host.clock import now_text
@@ -22,6 +22,11 @@ from sandboxes.host.scroll import Scroll
 from sandboxes.host.tape import Tape
 
 KEPT = 1000
+#: Of the output of ended execs; and of what all that run may still write. Per machine: one must not fill the host.
+KEPT_BYTES = 512 * 1024**2
+RUNNING_BYTES = 2 * 1024**3
+#: An agent that does not answer: the caller is told "starting" by then and may ask again.
+BEGIN_S = 90.0
 #: Told (kind, actor, data) of each start and end.
 Tell = Callable[[str, Json, Json], None]
 
@@ -31,12 +36,13 @@ class Ended(NamedTuple):
 
     seq: int
     is_tty: bool
-    quiet: bool = False  # it left no output
+    size_bytes: int
 
 
 class Execs:
-    def __init__(self, folder: Path, tell: Tell, kept: int = KEPT) -> None:
-        self._folder, self._tell, self._kept = folder, tell, kept
+    def __init__(self, folder: Path, tell: Tell, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
+        self._folder, self._tell, self._kept, self._kept_bytes = folder, tell, kept, kept_bytes
+        self._ended_bytes = 0
         self._seq = 0
         self.running: dict[str, Running] = {}
         #: Oldest first.
@@ -51,12 +57,15 @@ class Execs:
         for record in sorted(found, key=lambda record: record.seq):
             self._seq = max(self._seq, record.seq)
             if record.ended is not None:
-                self._ended[record.exec_id] = Ended(record.seq, record.is_tty)
+                self._keep(record, self._size_bytes(record))
             elif body is not None and record.epoch == body.epoch:
-                self._go(record, body)
+                self._go(record, body, adopted=True)
             else:
                 self._lose(record)
-        self._prune()
+
+    def _size_bytes(self, record: Record) -> int:
+        with self.opened(record) as tape:
+            return tape.size_bytes
 
     def _read_or_erase(self, exec_id: str) -> Record | None:
         record = records.read(self._folder, exec_id)
@@ -71,13 +80,13 @@ class Execs:
         except DiskFull as error:
             log.failure("exec.end_not_written", error, exec_id=record.exec_id)  # `record` reads it as lost all the same
             record.ended = _ended_unseen()
-        self._ended[record.exec_id] = Ended(record.seq, record.is_tty)
         self._tell_end(record)
+        self._keep(record, self._size_bytes(record))
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
     async def start(self, request: Json, actor: Json, body_now: Callable[[], Body]) -> Running | None:
-        """Returns once the guest has started it (None: it has long ended). The same id again joins.
+        """Returns once the guest has started it (None: it has long ended), or after BEGIN_S. The same id again joins.
 
         Raises what the guest refuses, and what `body_now` raises when there is no machine to start it on.
         """
@@ -85,9 +94,12 @@ class Execs:
         running = self.running.get(exec_id)
         if running is None and exec_id not in self._ended:
             body = body_now()
+            self._require_room(request)
             running = self._go(self._new(request, actor, body), body)
         if running is not None:
-            await asyncio.shield(running.begun)
+            await asyncio.wait({running.begun}, timeout=BEGIN_S)
+            if running.begun.done():
+                running.begun.result()
         return running
 
     def _new(self, request: Json, actor: Json, body: Body) -> Record:
@@ -100,8 +112,8 @@ class Execs:
         record.write(self._folder)
         return record
 
-    def _go(self, record: Record, body: Body) -> Running:
-        running = Running(record, self._folder, body, self._has_begun, self._has_ended)
+    def _go(self, record: Record, body: Body, *, adopted: bool = False) -> Running:
+        running = Running(record, self._folder, body, self._has_begun, self._has_ended, adopted=adopted)
         self.running[record.exec_id] = running
         running.task = asyncio.create_task(running.run(), name=f"exec {record.exec_id}")
         return running
@@ -115,19 +127,28 @@ class Execs:
         if record.started is None and (record.ended or {})["outcome"].get("reason") == "refused":
             records.erase(self._folder, record.exec_id, is_tty=record.is_tty)
             return
-        self._ended[record.exec_id] = Ended(record.seq, record.is_tty, quiet=running.tape.total == 0)
         self._tell_end(record)
-        self._prune()
+        self._keep(record, running.tape.size_bytes)
 
     def _tell_end(self, record: Record) -> None:
         self._tell("exec.ended", record.actor, {"exec_id": record.exec_id, "command": _short(record),
                                                 "outcome": (record.ended or {})["outcome"]})
 
-    def _prune(self) -> None:
-        while len(self._ended) > self._kept:
+    def _keep(self, record: Record, size_bytes: int) -> None:
+        self._ended[record.exec_id] = Ended(record.seq, record.is_tty, size_bytes)
+        self._ended_bytes += size_bytes
+        while len(self._ended) > self._kept or (self._ended_bytes > self._kept_bytes and len(self._ended) > 1):
             exec_id = next(iter(self._ended))
             old = self._ended.pop(exec_id)
-            records.erase(self._folder, exec_id, is_tty=old.is_tty, quiet=old.quiet)
+            self._ended_bytes -= old.size_bytes
+            records.erase(self._folder, exec_id, is_tty=old.is_tty, quiet=old.size_bytes == 0)
+
+    def _require_room(self, request: Json) -> None:
+        """Raises Busy when what runs may already write all that one machine's execs may."""
+        promised = sum(running.record.promised_bytes for running in self.running.values())
+        if promised + 2 * int(request["max_output_bytes"]) > RUNNING_BYTES:
+            raise Busy(f"{len(self.running)} execs run and may write {promised} bytes: wait for some to end, "
+                       "or ask for a smaller max_output_bytes")
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -192,6 +213,7 @@ class Execs:
         for exec_id, ended in self._ended.items():
             records.erase(self._folder, exec_id, is_tty=ended.is_tty)
         self._ended.clear()
+        self._ended_bytes = 0
 
 
 def _ended_unseen() -> Json:

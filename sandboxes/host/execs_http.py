@@ -96,8 +96,7 @@ class ExecsHttp:
         eof = query.flag("eof")
         query.done()
         running = self._running(request)
-        if running.record.is_tty or not running.record.request["stdin_open"]:
-            raise Conflict("this exec takes no stdin: it was not started with stdin_open", code="stdin_closed")
+        self._may_type(request, running.record)
         link = await running.body.soon(5)
         stream = await link.stream("exec.stdin", {"exec_id": running.record.exec_id, "eof": eof})
         try:
@@ -139,6 +138,15 @@ class ExecsHttp:
             await running.kill(http.actor_of(request)["name"])
             await execs.wait_end(exec_id, KILL_S)
         return await self._reply(execs, execs.record(record.exec_id), encoding)
+
+    def _may_type(self, request: web.Request, record: Record) -> None:
+        """Into what was started with `stdin_open`, and into a terminal whose keyboard nobody else holds."""
+        place = (request.match_info["mid"], record.exec_id)
+        if record.is_tty:
+            if holder := self._machines.keyboards.held_by_other(place, http.actor_of(request)["name"]):
+                raise Conflict(f"{holder} holds the keyboard", reason="keyboard_held", holder=holder)
+        elif not record.request["stdin_open"]:
+            raise Conflict("this exec takes no stdin: it was not started with stdin_open", code="stdin_closed")
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -59,18 +59,24 @@ class Keyboard:
 
 
 class Keyboards:
-    """One per exec for as long as somebody sits there."""
+    """One per terminal (machine, exec) for as long as somebody sits there."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Keyboard] = {}
+        self._of: dict[tuple[str, str], Keyboard] = {}
 
-    def join(self, exec_id: str, seat: Seat) -> Keyboard:
-        keyboard = self._of.setdefault(exec_id, Keyboard())
+    def join(self, terminal: tuple[str, str], seat: Seat) -> Keyboard:
+        keyboard = self._of.setdefault(terminal, Keyboard())
         keyboard.join(seat)
         return keyboard
 
-    def leave(self, exec_id: str, seat: Seat) -> None:
-        keyboard = self._of[exec_id]
+    def leave(self, terminal: tuple[str, str], seat: Seat) -> None:
+        keyboard = self._of[terminal]
         keyboard.leave(seat)
         if not keyboard.seats:
-            del self._of[exec_id]
+            del self._of[terminal]
+
+    def held_by_other(self, terminal: tuple[str, str], name: str) -> str | None:
+        """Who types there, if it is not `name`: a program must not type into a person's line."""
+        keyboard = self._of.get(terminal)
+        holder = keyboard.holder if keyboard else None
+        return holder.name if holder is not None and holder.name != name else None

@@ -15,6 +15,7 @@ from sandboxes.errors import NotFound, NotRunning
 from sandboxes.host.body import Body
 from sandboxes.host.execs import Execs
 from sandboxes.host.feed import Feed
+from sandboxes.host.keyboard import Keyboards
 from sandboxes.host.registry import Machine, Registry
 from sandboxes.lifecycle import Phase
 
@@ -28,6 +29,7 @@ class Machines:
         self.feed = Feed(state / "feed")
         self.bodies: dict[str, Body] = {}
         self._execs: dict[str, Execs] = {}
+        self.keyboards = Keyboards()
         self.watches: dict[str, asyncio.Task[None]] = {}
         #: Bodies being made, whose memory and cpus are already spoken for: machine_id -> (cpus, memory_mib).
         self.reserved: dict[str, tuple[int, int]] = {}

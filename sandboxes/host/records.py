@@ -18,6 +18,7 @@ from sandboxes.host import durable
 from sandboxes.host.clock import seconds_of
 
 Json = dict[str, Any]
+TTY_BYTES = 5 * 1024 * 1024
 
 
 @dataclass
@@ -42,6 +43,11 @@ class Record:
     @property
     def limit_bytes(self) -> int:
         return int(self.request["max_output_bytes"])
+
+    @property
+    def promised_bytes(self) -> int:
+        """How much output it may still leave on the host's disk."""
+        return TTY_BYTES if self.is_tty else 2 * self.limit_bytes
 
     @property
     def state(self) -> str:

@@ -26,6 +26,7 @@ from sandboxes.host.tape import STDERR, STDOUT, Tape
 
 DISK_PAUSE_S = 0.5
 START_S = 60.0
+LINK_S = 15.0
 STDIN_PIECE = 64 * 1024
 
 
@@ -39,13 +40,13 @@ class Running:
     """`begun` tells the first caller that it started (or why not); `ended` is set once the end is on disk."""
 
     def __init__(self, record: Record, folder: Path, body: Body, on_begin: Callable[[Record], None],
-                 on_end: Callable[[Running], None]) -> None:
+                 on_end: Callable[[Running], None], *, adopted: bool = False) -> None:
         self.record, self.folder, self.body = record, folder, body
-        self.tape = open_tape(folder, record, fresh=record.started is None)
+        self.tape = open_tape(folder, record, fresh=not adopted)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         #: Done once the end is on disk.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._on_begin, self._on_end = on_begin, on_end
+        self._on_begin, self._on_end, self._adopted = on_begin, on_end, adopted
         self._readers: set[asyncio.Event] = set()
         self.task: asyncio.Task[None] | None = None
         self._stdin: asyncio.Task[None] | None = None
@@ -69,6 +70,8 @@ class Running:
 
     async def run(self) -> None:
         try:
+            if self.record.started is None and not self._adopted:
+                await self.body.soon(LINK_S)  # nothing was sent yet, so an agent that is away is a plain refusal
             await self._until_ended()
         except asyncio.CancelledError:
             raise  # hostd goes; the next one goes on from what is on disk

@@ -37,6 +37,11 @@ class Scroll:
     def size(self) -> dict[int, int]:
         return {STDOUT: self.total, 2: 0}
 
+    @property
+    def size_bytes(self) -> int:
+        """On disk."""
+        return self.total - self.start
+
     def append(self, tag: int, data: bytes) -> None:
         if not data:
             return

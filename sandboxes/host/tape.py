@@ -44,6 +44,11 @@ class Tape:
     def total(self) -> int:
         return self.size[STDOUT] + self.size[STDERR]
 
+    @property
+    def size_bytes(self) -> int:
+        """On disk, the index included."""
+        return self.total + 8 * len(self._runs)
+
     def append(self, tag: int, data: bytes) -> None:
         """Keeps what fits. Raises DiskFull with nothing kept; the same call may then be repeated."""
         room = self._limit_bytes - self.size[tag]

@@ -23,7 +23,7 @@ from sandboxes.errors import Conflict, SandboxError
 from sandboxes.host import fields, http, log
 from sandboxes.host.execs import Execs
 from sandboxes.host.follow import Follower
-from sandboxes.host.keyboard import Keyboard, Keyboards, Seat
+from sandboxes.host.keyboard import Keyboard, Seat
 from sandboxes.host.machines import Machines
 from sandboxes.host.requests import terminal_size
 from sandboxes.host.typist import TypingLine
@@ -39,8 +39,7 @@ WRITERS = {"operator", "owner"}
 class TerminalHttp:
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
-        self._keyboards = Keyboards()
-        self._lines: dict[str, TypingLine] = {}
+        self._lines: dict[tuple[str, str], TypingLine] = {}
         self._open: set[web.WebSocketResponse] = set()
 
     def routes(self) -> list[web.RouteDef]:
@@ -56,25 +55,26 @@ class TerminalHttp:
             raise Conflict("this exec has no terminal", code="exec_not_tty")
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_BYTES, compress=False)
         await socket.prepare(request)
-        client = Client(socket, execs, exec_id, offset, self._line(execs, exec_id))
+        place = (request.match_info["mid"], exec_id)
+        client = Client(socket, execs, exec_id, offset, self._line(execs, place))
         may_write = request.headers.get("Berth-Role", "operator") in WRITERS
         seat = Seat(http.actor_of(request)["name"], may_write, client.ring)
         self._open.add(socket)
-        keyboard = self._keyboards.join(exec_id, seat)
+        keyboard = self._machines.keyboards.join(place, seat)
         try:
             await client.serve(keyboard, seat)
         finally:
-            self._keyboards.leave(exec_id, seat)
+            self._machines.keyboards.leave(place, seat)
             self._open.discard(socket)
             if exec_id not in execs.running:
-                self._lines.pop(exec_id, None)
+                self._lines.pop(place, None)
         return socket
 
-    def _line(self, execs: Execs, exec_id: str) -> TypingLine | None:
-        running = execs.running.get(exec_id)
+    def _line(self, execs: Execs, place: tuple[str, str]) -> TypingLine | None:
+        running = execs.running.get(place[1])
         if running is None:
             return None
-        return self._lines.setdefault(exec_id, TypingLine(running))
+        return self._lines.setdefault(place, TypingLine(running))
 
     async def close(self) -> None:
         """hostd goes: clients are told to come again with their offset."""

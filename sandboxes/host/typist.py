@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sandboxes.errors import AgentLost, SandboxError
+from sandboxes.errors import AgentLost
 from sandboxes.guest.link import GuestLink
 from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host.running import Running
@@ -39,11 +39,3 @@ class TypingLine:
     async def resize(self, size: dict[str, int]) -> None:
         link = await self._running.body.soon(5)
         await link.request("exec.resize", {"exec_id": self._running.record.exec_id, **size})
-
-    async def close(self) -> None:
-        if self._stream is not None:
-            stream, self._stream = self._stream, None
-            try:
-                await stream.write_eof()
-            except SandboxError:
-                await stream.cancel()

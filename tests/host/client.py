@@ -65,9 +65,24 @@ class Hostd:
     async def start(self, deadline_s: float = DEADLINE_S) -> None:
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sandboxes.host", "--state", str(self.state), "--socket", str(self.socket),
-                 "--images", str(self.images), "--driver", self.driver],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.env})
+                [
+                    sys.executable,
+                    "-m",
+                    "sandboxes.host",
+                    "--state",
+                    str(self.state),
+                    "--socket",
+                    str(self.socket),
+                    "--images",
+                    str(self.images),
+                    "--driver",
+                    self.driver,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.env},
+            )
         await eventually(self._answers, "hostd answers", deadline_s)
 
     async def _answers(self) -> bool:
@@ -96,12 +111,16 @@ class Hostd:
     def session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                base_url="http://hostd", connector=aiohttp.UnixConnector(str(self.socket), limit=0),
-                timeout=aiohttp.ClientTimeout(total=120), auto_decompress=False)
+                base_url="http://hostd",
+                connector=aiohttp.UnixConnector(str(self.socket), limit=0),
+                timeout=aiohttp.ClientTimeout(total=120),
+                auto_decompress=False,
+            )
         return self._session
 
     async def call(self, method: str, path: str, **kwargs: Any) -> Answer:
         from yarl import URL
+
         url = URL(f"http://hostd{path}", encoded=True)
         async with self.session.request(method, url, **kwargs) as response:
             return Answer(response.status, response.headers, await response.read())
@@ -116,8 +135,11 @@ class Hostd:
     async def operate(self, machine_id: str, kind: str, generation: int = 1, **more: Any) -> dict[str, Any]:
         """Starts an operation and waits for its end."""
         operation_id = more.pop("operation_id", None) or new_id()
-        begun = await self.call("POST", f"/v1/machines/{machine_id}/operations", json={
-            "operation_id": operation_id, "kind": kind, "generation": generation, **more})
+        begun = await self.call(
+            "POST",
+            f"/v1/machines/{machine_id}/operations",
+            json={"operation_id": operation_id, "kind": kind, "generation": generation, **more},
+        )
         assert begun.status == 202, begun.body
         return await self.operation_end(machine_id, operation_id)
 
@@ -125,6 +147,7 @@ class Hostd:
         async def ended() -> Any:
             answer = await self.call("GET", f"/v1/machines/{machine_id}/operations/{operation_id}?wait_s=5")
             return answer.json if answer.json["state"] != "running" else None
+
         return await eventually(ended, f"operation {operation_id} ends", deadline_s)
 
     async def machine(self, generation: int = 1, **spec: Any) -> str:
@@ -145,8 +168,12 @@ class Hostd:
     async def exec(self, machine_id: str, command: Any, query: str = "", **more: Any) -> dict[str, Any]:
         """The record; fails on an error answer."""
         headers = more.pop("headers", None)
-        answer = await self.call("POST", f"/v1/machines/{machine_id}/execs{query}", headers=headers,
-                                 json={"exec_id": new_id(), "command": command, **more})
+        answer = await self.call(
+            "POST",
+            f"/v1/machines/{machine_id}/execs{query}",
+            headers=headers,
+            json={"exec_id": new_id(), "command": command, **more},
+        )
         assert answer.status in (200, 202), answer.body
         assert (answer.status == 200) == (answer.json["state"] == "ended")
         return answer.json
@@ -155,6 +182,7 @@ class Hostd:
         async def ended() -> Any:
             record = (await self.call("GET", f"/v1/machines/{machine_id}/execs/{exec_id}?wait_s=10{query}")).json
             return record if record["state"] == "ended" else None
+
         return await eventually(ended, f"exec {exec_id} ends", 120)
 
     async def facts(self, machine_id: str, kind: str | None = None) -> list[dict[str, Any]]:
@@ -190,8 +218,13 @@ def new_folder() -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running_hostd(driver: str = "fake", images: Path | None = None,
-                        folder: Path | None = None, log_file: Path | None = None, **env: str) -> AsyncIterator[Hostd]:
+async def running_hostd(
+    driver: str = "fake",
+    images: Path | None = None,
+    folder: Path | None = None,
+    log_file: Path | None = None,
+    **env: str,
+) -> AsyncIterator[Hostd]:
     """A hostd in a folder of its own; every machine of it is destroyed afterwards."""
     own = folder or new_folder()
     hostd = Hostd(own, driver, images)

@@ -38,6 +38,7 @@ class BreakableDriver(FakeDriver):
         def stage(name: str) -> None:
             on_stage(name)
             self._maybe(f"launch {name}")
+
         live = await super().launch(home, spec, stage)
         if self.broken == "launch dead":
             await live.kill()

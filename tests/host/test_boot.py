@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,10 +15,21 @@ from sandboxes.drivers.base import MachineHome
 from sandboxes.errors import AgentLost
 from sandboxes.guest.link import GuestLink
 from sandboxes.host import boot as boot_module
+from sandboxes.host import running as running_module
 from tests.host.client import body_pids, eventually, new_folder, new_id
 from tests.host.inside import Inside, inside
 
-STAGES = ["prepare", "launch disk", "launch memory", "launch agent", "launch dead", "open", "resume", "fit_disk", "attach"]
+STAGES = [
+    "prepare",
+    "launch disk",
+    "launch memory",
+    "launch agent",
+    "launch dead",
+    "open",
+    "resume",
+    "fit_disk",
+    "attach",
+]
 
 
 @pytest_asyncio.fixture
@@ -41,13 +53,15 @@ def break_link_at(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if method == "open":
             raise AgentLost("broken by the test")
         return await real_open(*args, **kwargs)
+
     monkeypatch.setattr(GuestLink, "request", request)
     monkeypatch.setattr(GuestLink, "open", staticmethod(opened))
 
 
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_boot_that_fails_at_any_stage_leaves_nothing_and_the_next_one_works(
-        hostd: Inside, stage: str, monkeypatch: pytest.MonkeyPatch):
+    hostd: Inside, stage: str, monkeypatch: pytest.MonkeyPatch
+):
     mid = new_id()
     spec = {"machine_id": mid, "generation": 1}
     await hostd.operate(mid, "create_disk", spec=spec)
@@ -89,7 +103,9 @@ async def test_a_destroy_that_fails_can_be_repeated(hostd: Inside):
     assert not hostd.machines.home(mid).path.exists()
 
 
-async def test_a_kill_takes_over_from_a_boot_at_its_next_step_and_nothing_is_left(hostd: Inside, monkeypatch: pytest.MonkeyPatch):
+async def test_a_kill_takes_over_from_a_boot_at_its_next_step_and_nothing_is_left(
+    hostd: Inside, monkeypatch: pytest.MonkeyPatch
+):
     mid = new_id()
     spec = {"machine_id": mid, "generation": 1}
     await hostd.operate(mid, "create_disk", spec=spec)
@@ -100,6 +116,7 @@ async def test_a_kill_takes_over_from_a_boot_at_its_next_step_and_nothing_is_lef
         reached.set()
         await go_on.wait()
         await real(*args)
+
     monkeypatch.setattr(boot_module, "_awaken", slow)
     path = f"/v1/machines/{mid}/operations"
     boot, kill = new_id(), new_id()
@@ -126,6 +143,7 @@ async def test_nothing_ends_a_destroy(hostd: Inside, monkeypatch: pytest.MonkeyP
         reached.set()
         await go_on.wait()
         await real(home)
+
     monkeypatch.setattr(hostd.breakable, "destroy", slow)
     path = f"/v1/machines/{mid}/operations"
     destroy = new_id()
@@ -148,7 +166,7 @@ async def test_execs_and_terminals_go_on_over_a_link_that_broke(hostd: Inside):
         link = body._link
         assert link is not None
         link._writer.transport.abort()
-        await eventually(lambda: linked_anew(body, link), "a new link")
+        await eventually(partial(linked_anew, body, link), "a new link")
     record = await asyncio.wait_for(waiting, 30)
     assert record["outcome"] == {"kind": "exited", "code": 5}
     assert record["stdout"] == "".join(f"{i}\n" for i in range(1, 9))
@@ -182,7 +200,16 @@ async def test_an_exec_that_the_agent_no_longer_knows_is_lost_and_never_called_a
 
 async def test_a_guest_that_misspeaks_is_not_believed(hostd: Inside):
     from sandboxes.host.running import outcome_of
-    for said in (None, {}, {"kind": "exited"}, {"kind": "exited", "code": "0"}, {"kind": "won"}, [], {"kind": "signaled", "signal": 9}):
+
+    for said in (
+        None,
+        {},
+        {"kind": "exited"},
+        {"kind": "exited", "code": "0"},
+        {"kind": "won"},
+        [],
+        {"kind": "signaled", "signal": 9},
+    ):
         assert outcome_of(said) == {"kind": "lost", "reason": "agent_misspoke"}
 
 
@@ -197,10 +224,65 @@ async def test_waiting_operations_and_feeds_hold_nobody_up(hostd: Inside):
     record = await hostd.exec(mid, "echo between")
     assert record["stdout"] == "between\n"
     for exec_id in list(hostd.machines.execs(mid).running):
-        assert (await hostd.call("POST", f"/v1/machines/{mid}/execs/{exec_id}/stdin?eof=true", data=b"x\n")).status == 200
+        assert (
+            await hostd.call("POST", f"/v1/machines/{mid}/execs/{exec_id}/stdin?eof=true", data=b"x\n")
+        ).status == 200
     for answer in await asyncio.gather(*polls):
         assert answer["outcome"]["kind"] == "exited" if isinstance(answer, dict) else answer.json["facts"]
 
 
 async def all_run(hostd: Inside, mid: str, count: int) -> bool:
     return sum(one.record.state == "running" for one in hostd.machines.execs(mid).running.values()) >= count
+
+
+async def test_a_new_exec_while_the_agent_is_away_is_refused_as_agent_lost_and_leaves_no_record(
+    hostd: Inside, monkeypatch: pytest.MonkeyPatch
+):
+    mid = await hostd.machine()
+    body = hostd.machines.bodies[mid]
+    monkeypatch.setattr(running_module, "LINK_S", 0.2)
+    link = body._link
+    assert link is not None
+    break_link_at("open", monkeypatch)
+    link._writer.transport.abort()
+    await eventually(partial(link_is_away, body), "the link is gone")
+    exec_id = new_id()
+    asked = {"exec_id": exec_id, "command": "echo hi"}
+    answer = await hostd.call("POST", f"/v1/machines/{mid}/execs", json=asked)
+    assert (answer.status, answer.json["code"]) == (502, "agent_lost") and answer.json["retry_after_s"]
+    monkeypatch.undo()
+    await eventually(partial(linked_anew, body, link), "a new link")
+    assert (await hostd.call("POST", f"/v1/machines/{mid}/execs", json=asked)).json["stdout"] == "hi\n"
+
+
+async def link_is_away(body: Any) -> bool:
+    return body._link is None
+
+
+async def test_only_the_newest_ended_execs_are_kept_by_number_and_by_bytes(hostd: Inside):
+    """Field case 018."""
+    mid = await hostd.machine()
+    execs = hostd.machines.execs(mid)
+    execs._kept = 5
+    ids = [(await hostd.exec(mid, f"echo {number}"))["id"] for number in range(9)]
+    listed = (await hostd.call("GET", f"/v1/machines/{mid}/execs")).json["results"]
+    assert [record["id"] for record in listed] == ids[:3:-1]
+    execs._kept_bytes = 250_000
+    big = [(await hostd.exec(mid, "head -c 100000 /dev/zero"))["id"] for _ in range(4)]
+    listed = (await hostd.call("GET", f"/v1/machines/{mid}/execs")).json["results"]
+    assert [record["id"] for record in listed] == big[:1:-1]
+    folder = hostd.machines.registry.folder_of(mid) / "execs"
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 250_000 + 10_000
+    assert (await hostd.call("GET", f"/v1/machines/{mid}/execs/{ids[0]}")).json["code"] == "not_found"
+
+
+async def test_what_runs_may_not_promise_more_output_than_a_machine_may_keep(hostd: Inside):
+    mid = await hostd.machine()
+    for _ in range(16):
+        await hostd.exec(mid, "sleep 600", background=True, max_output_bytes=64 * 1024**2)
+    asked = {"exec_id": new_id(), "command": "true", "max_output_bytes": 1}
+    refused = await hostd.call("POST", f"/v1/machines/{mid}/execs", json=asked)
+    assert (refused.status, refused.json["code"]) == (409, "busy") and refused.json["retry_after_s"]
+    first = (await hostd.call("GET", f"/v1/machines/{mid}/execs?limit=1")).json["results"][0]["id"]
+    await hostd.call("DELETE", f"/v1/machines/{mid}/execs/{first}")
+    assert (await hostd.call("POST", f"/v1/machines/{mid}/execs", json=asked)).status == 200

@@ -1,4 +1,4 @@
-"""A host without space refuses by name, before and during work, and loses nothing. On a small file system of its own."""
+"""A host without space refuses by name, before and during work, and loses nothing. On a small disk of its own."""
 
 from __future__ import annotations
 
@@ -47,8 +47,16 @@ async def test_creating_and_booting_without_space_is_refused_and_works_once_ther
     ballast = fill(small.folder)
     fresh = new_id()
     for mid, kind in ((fresh, "create_disk"), (stopped, "boot")):
-        answer = await small.call("POST", f"/v1/machines/{mid}/operations", json={
-            "operation_id": new_id(), "kind": kind, "generation": 1, "spec": {"machine_id": mid, "generation": 1}})
+        answer = await small.call(
+            "POST",
+            f"/v1/machines/{mid}/operations",
+            json={
+                "operation_id": new_id(),
+                "kind": kind,
+                "generation": 1,
+                "spec": {"machine_id": mid, "generation": 1},
+            },
+        )
         assert (answer.status, answer.json["code"]) == (507, "disk_full") and answer.json["retry_after_s"]
     assert (await small.observe(fresh))["phase"] == "absent"
     assert (await small.observe(stopped))["phase"] == "stopped"
@@ -75,11 +83,13 @@ async def test_a_new_exec_is_refused_and_one_that_runs_waits_for_space_and_loses
 
     async def some() -> bool:
         return len((await small.call("GET", f"{path}/output")).body) > 0
+
     await eventually(some, "output flows")
     ballast = fill(small.folder)
 
     async def held_back() -> bool:
         return "exec.waits_for_space" in small.log
+
     await eventually(held_back, "the exec is held back")
     refused = await small.call("POST", f"/v1/machines/{mid}/execs", json={"exec_id": new_id(), "command": "true"})
     assert (refused.status, refused.json["code"]) == (507, "disk_full")

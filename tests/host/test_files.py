@@ -26,12 +26,19 @@ class Files:
         return await self.hostd.call(method, f"/v1/machines/{self.machine}/files{path}", **kwargs)
 
     async def put(self, name: str, data: Any, query: str = "", **headers: str) -> Answer:
-        return await self.call("PUT", f"/content?path={self.home}/{name}&parents=true{query}", data=data,
-                               headers={key.replace("_", "-"): value for key, value in headers.items()})
+        return await self.call(
+            "PUT",
+            f"/content?path={self.home}/{name}&parents=true{query}",
+            data=data,
+            headers={key.replace("_", "-"): value for key, value in headers.items()},
+        )
 
     async def get(self, name: str, method: str = "GET", **headers: str) -> Answer:
-        return await self.call(method, f"/content?path={self.home}/{name}",
-                               headers={key.replace("_", "-"): value for key, value in headers.items()})
+        return await self.call(
+            method,
+            f"/content?path={self.home}/{name}",
+            headers={key.replace("_", "-"): value for key, value in headers.items()},
+        )
 
     async def sh(self, command: str) -> str:
         record = await self.hostd.exec(self.machine, command, cwd=self.home)
@@ -46,8 +53,18 @@ async def files(steady: tuple[Hostd, str]) -> Files:
     return own
 
 
-@pytest.mark.parametrize("data", [b"", bytes(range(256)) * 5, b"\xef\xbb\xbfbom", "utf16".encode("utf-16"), b"a\r\nb", b"no newline",
-                                  b"\x89PNG\r\n\x1a\n" + bytes(1_000_000)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        bytes(range(256)) * 5,
+        b"\xef\xbb\xbfbom",
+        "utf16".encode("utf-16"),
+        b"a\r\nb",
+        b"no newline",
+        b"\x89PNG\r\n\x1a\n" + bytes(1_000_000),
+    ],
+)
 async def test_any_bytes_come_back_as_they_went(files: Files, data: bytes):
     """Field case 033."""
     put = await files.put("f", data)
@@ -60,11 +77,29 @@ async def test_any_bytes_come_back_as_they_went(files: Files, data: bytes):
     assert (await files.put("f", data + b"2")).status == 200
 
 
-@pytest.mark.parametrize("name", [b"a%ffb", b"%e4%f6", b"quo%22te", b"semi;colon", b"plus%2Bplus", b"two+words", b"new%0Aline", b"per%25cent",
-                                  "\u00fcml\u00e4ut-\u4e2d\u6587".encode(), b"%3Csvg%20onload%3Dalert(1)%3E", b"back%5Cslash"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"a%ffb",
+        b"%e4%f6",
+        b"quo%22te",
+        b"semi;colon",
+        b"plus%2Bplus",
+        b"two+words",
+        b"new%0Aline",
+        b"per%25cent",
+        "\u00fcml\u00e4ut-\u4e2d\u6587".encode(),
+        b"%3Csvg%20onload%3Dalert(1)%3E",
+        b"back%5Cslash",
+    ],
+)
 async def test_any_name_travels_as_exact_bytes(files: Files, name: bytes):
     text = name.decode("utf-8")
-    encoded = str(URL.build(path="/" + text, encoded=True).raw_path)[1:] if text.isascii() else "%C3%BCml%C3%A4ut-%E4%B8%AD%E6%96%87"
+    encoded = (
+        str(URL.build(path="/" + text, encoded=True).raw_path)[1:]
+        if text.isascii()
+        else "%C3%BCml%C3%A4ut-%E4%B8%AD%E6%96%87"
+    )
     assert (await files.put(encoded, b"x")).status == 201
     entries = (await files.call("GET", f"?path={files.home}")).json["entries"]
     assert len(entries) == 1
@@ -80,9 +115,18 @@ async def test_any_name_travels_as_exact_bytes(files: Files, name: bytes):
 
 
 async def test_a_stat_says_what_is_there_and_a_folder_lists_its_entries_in_pages(files: Files):
-    await files.sh("mkdir d; ln -s d/x link; mkfifo pipe; echo hello > f; chmod 640 f; for i in $(seq 25); do : > d/$(printf %02d $i); done")
+    await files.sh(
+        "mkdir d; ln -s d/x link; mkfifo pipe; echo hello > f; chmod 640 f; "
+        "for i in $(seq 25); do : > d/$(printf %02d $i); done"
+    )
     entry = (await files.call("GET", f"?path={files.home}/f")).json
-    assert (entry["type"], entry["size"], entry["mode"], entry["owner"], entry["path"]) == ("file", 6, "0640", "user", f"{files.home}/f")
+    assert (entry["type"], entry["size"], entry["mode"], entry["owner"], entry["path"]) == (
+        "file",
+        6,
+        "0640",
+        "user",
+        f"{files.home}/f",
+    )
     assert entry["mtime"].endswith("Z") and entry["etag"] and "entries" not in entry
     link = (await files.call("GET", f"?path={files.home}/link")).json
     assert (link["type"], link["target"], link["target_encoded"]) == ("symlink", "d/x", "d/x")
@@ -123,7 +167,12 @@ async def test_reads_answer_conditions_and_ranges(files: Files):
     for method in ("GET", "HEAD"):
         assert (await files.get("f", method, If_None_Match=etag)).status == 304
         assert (await files.get("f", method, If_Match='"other"')).status == 412
-    for header, expected in (("bytes=0-9", data[:10]), ("bytes=2550-", data[2550:]), ("bytes=-7", data[-7:]), ("bytes=100-99999", data[100:])):
+    for header, expected in (
+        ("bytes=0-9", data[:10]),
+        ("bytes=2550-", data[2550:]),
+        ("bytes=-7", data[-7:]),
+        ("bytes=100-99999", data[100:]),
+    ):
         part = await files.get("f", Range=header)
         assert (part.status, part.body) == (206, expected), header
         start = data.index(expected) if len(expected) > 300 else 2560 - len(expected) if header != "bytes=0-9" else 0
@@ -131,7 +180,11 @@ async def test_reads_answer_conditions_and_ranges(files: Files):
     assert (await files.get("f", Range="bytes=0-9", If_Range='"other"')).status == 200
     assert (await files.get("f", Range="bytes=0-9", If_Range=etag)).status == 206
     beyond = await files.get("f", Range="bytes=2560-")
-    assert (beyond.status, beyond.json["code"], beyond.headers["Content-Range"]) == (416, "range_not_satisfiable", "bytes */2560")
+    assert (beyond.status, beyond.json["code"], beyond.headers["Content-Range"]) == (
+        416,
+        "range_not_satisfiable",
+        "bytes */2560",
+    )
     assert (await files.get("f", Range="lines=1-2")).status == 200
 
 
@@ -150,10 +203,19 @@ def test_ranges_are_read_as_the_standard_reads_them():
     assert tag_matches('W/"a", "b"', "a") and tag_matches("*", "x") and not tag_matches('"b"', "a")
 
 
-@pytest.mark.parametrize(("query", "field"), [
-    ("", "path"), ("path=", "path"), ("path=relative/name", "path"), ("path=/a%00b", "path"), ("path=/" + "x" * 5000, "path"),
-    ("path=/a&user=", "user"), ("path=/a&user=%ff", "user"), ("path=/a&colour=red", "colour"),
-])
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("", "path"),
+        ("path=", "path"),
+        ("path=relative/name", "path"),
+        ("path=/a%00b", "path"),
+        ("path=/" + "x" * 5000, "path"),
+        ("path=/a&user=", "user"),
+        ("path=/a&user=%ff", "user"),
+        ("path=/a&colour=red", "colour"),
+    ],
+)
 @pytest.mark.parametrize("call", ["GET ", "GET /content", "HEAD /content", "PUT /content", "DELETE "])
 async def test_bad_paths_are_refused_by_name_everywhere(steady: tuple[Hostd, str], call: str, query: str, field: str):
     method, place = call.split(" ")
@@ -163,12 +225,23 @@ async def test_bad_paths_are_refused_by_name_everywhere(steady: tuple[Hostd, str
         assert answer.json["code"] == "invalid" and field in answer.json["errors"]
 
 
-@pytest.mark.parametrize(("kind", "body", "field"), [
-    ("mkdir", {}, "path"), ("mkdir", {"path": "/a", "path_encoded": "/a"}, "path"), ("mkdir", {"path": "a"}, "path"),
-    ("mkdir", {"path": "/a\0"}, "path"), ("mkdir", {"path_encoded": "/a%00"}, "path_encoded"), ("mkdir", {"path": 5}, "path"),
-    ("mkdir", {"path": "/a", "mode": 493}, "mode"), ("mkdir", {"path": "/a", "mode": "0999"}, "mode"), ("chmod", {"path": "/a"}, "mode"),
-    ("move", {"path": "/a"}, "to"), ("copy", {"path": "/a", "to": "b"}, "to"), ("move", {"path": "/a", "to": "/b", "x": 1}, "x"),
-])
+@pytest.mark.parametrize(
+    ("kind", "body", "field"),
+    [
+        ("mkdir", {}, "path"),
+        ("mkdir", {"path": "/a", "path_encoded": "/a"}, "path"),
+        ("mkdir", {"path": "a"}, "path"),
+        ("mkdir", {"path": "/a\0"}, "path"),
+        ("mkdir", {"path_encoded": "/a%00"}, "path_encoded"),
+        ("mkdir", {"path": 5}, "path"),
+        ("mkdir", {"path": "/a", "mode": 493}, "mode"),
+        ("mkdir", {"path": "/a", "mode": "0999"}, "mode"),
+        ("chmod", {"path": "/a"}, "mode"),
+        ("move", {"path": "/a"}, "to"),
+        ("copy", {"path": "/a", "to": "b"}, "to"),
+        ("move", {"path": "/a", "to": "/b", "x": 1}, "x"),
+    ],
+)
 async def test_bad_changes_are_refused_by_field(steady: tuple[Hostd, str], kind: str, body: dict[str, Any], field: str):
     answer = await Files(*steady).call("POST", f"/{kind}", json=body)
     assert (answer.status, answer.json["code"]) == (400, "invalid") and field in answer.json["errors"]
@@ -182,22 +255,27 @@ async def test_small_changes_answer_what_is_there_afterwards_and_errors_have_nam
     changed = await files.call("POST", "/chmod", json={"path": f"{files.home}/f", "mode": "755"})
     assert changed.json["mode"] == "0755"
     for method, path, body, status, code in (
-            ("POST", "/mkdir", {"path": f"{files.home}/a"}, 409, "file_exists"),
-            ("POST", "/copy", {"path": f"{files.home}/no", "to": f"{files.home}/x"}, 404, "file_not_found"),
-            ("POST", "/copy", {"path": f"{files.home}/f", "to": f"{files.home}/a"}, 409, "file_exists"),
-            ("POST", "/mkdir", {"path": "/etc/owned-by-root"}, 403, "permission_denied"),
-            ("DELETE", f"?path={files.home}/a", None, 409, "directory_not_empty"),
-            ("DELETE", f"?path={files.home}/no", None, 404, "file_not_found"),
-            ("GET", f"/content?path={files.home}/a", None, 409, "is_a_directory"),
-            ("GET", f"/content?path={files.home}/f/x", None, 409, "not_a_directory"),
-            ("GET", "/content?path=/dev/zero", None, 409, "not_a_regular_file"),
-            ("PUT", f"/content?path={files.home}/a", None, 409, "is_a_directory"),
-            ("PUT", "/content?path=/etc/hosts", None, 403, "permission_denied"),
-            ("GET", f"?path={files.home}&user=nobody-here", None, 400, "invalid")):
+        ("POST", "/mkdir", {"path": f"{files.home}/a"}, 409, "file_exists"),
+        ("POST", "/copy", {"path": f"{files.home}/no", "to": f"{files.home}/x"}, 404, "file_not_found"),
+        ("POST", "/copy", {"path": f"{files.home}/f", "to": f"{files.home}/a"}, 409, "file_exists"),
+        ("POST", "/mkdir", {"path": "/etc/owned-by-root"}, 403, "permission_denied"),
+        ("DELETE", f"?path={files.home}/a", None, 409, "directory_not_empty"),
+        ("DELETE", f"?path={files.home}/no", None, 404, "file_not_found"),
+        ("GET", f"/content?path={files.home}/a", None, 409, "is_a_directory"),
+        ("GET", f"/content?path={files.home}/f/x", None, 409, "not_a_directory"),
+        ("GET", "/content?path=/dev/zero", None, 409, "not_a_regular_file"),
+        ("PUT", f"/content?path={files.home}/a", None, 409, "is_a_directory"),
+        ("PUT", "/content?path=/etc/hosts", None, 403, "permission_denied"),
+        ("GET", f"?path={files.home}&user=nobody-here", None, 400, "invalid"),
+    ):
         answer = await files.call(method, path, **({"json": body} if body else {}))
         assert (answer.status, answer.json["code"]) == (status, code), (method, path, answer.body)
     assert (await files.call("DELETE", f"?path={files.home}/a&recursive=true")).status == 204
-    kinds = [(fact["kind"], fact["data"]["path"]) for fact in await files.hostd.facts(files.machine) if files.home in str(fact["data"])]
+    kinds = [
+        (fact["kind"], fact["data"]["path"])
+        for fact in await files.hostd.facts(files.machine)
+        if files.home in str(fact["data"])
+    ]
     assert kinds == [("file.written", f"{files.home}/f"), ("file.removed", f"{files.home}/a")]
 
 
@@ -221,6 +299,7 @@ async def test_two_hundred_megabytes_go_up_and_down_with_flat_memory(hostd: Host
         for _ in range(count):
             digest.update(block)
             yield block
+
     await files.put("warm", block * 32)
     before = hostd.rss_bytes()
     async with watched(hostd) as peak:
@@ -244,6 +323,7 @@ async def watched(hostd: Hostd) -> AsyncIterator[list[int]]:
         while True:
             seen.append(hostd.rss_bytes())
             await asyncio.sleep(0.02)
+
     looking = asyncio.create_task(look())
     try:
         yield seen
@@ -258,11 +338,13 @@ async def test_an_upload_that_breaks_off_leaves_the_old_file_and_nothing_beside(
         for _ in range(20):
             yield bytes(100_000)
         raise RuntimeError("the client dies")
+
     with pytest.raises((RuntimeError, aiohttp.ClientError)):
         await files.put("f", broken())
 
     async def only_the_old() -> bool:
         return await files.sh("ls -A; cat f") == "f\nold"
+
     await eventually(only_the_old, "the half is gone")
 
 

@@ -171,16 +171,28 @@ async def test_a_second_hostd_over_the_same_state_refuses_to_start(hostd: Hostd)
     await second.close()
 
 
-@pytest.mark.parametrize(("body", "field"), [
-    ({}, "kind"), ({"kind": "explode"}, "kind"), ({"generation": -1}, "generation"), ({"generation": "1"}, "generation"),
-    ({"operation_id": ""}, "operation_id"), ({"surprise": 1}, "surprise"), ({"spec": []}, "spec"),
-    ({"spec": {"machine_id": "other", "generation": 1}}, "spec"), ({"spec": {}}, "spec"),
-    ({"spec": {"machine_id": "M", "generation": 1, "disk_gib": 0}}, "spec"),
-    ({"spec": {"machine_id": "M", "generation": 1, "shape": {"cpus": "many"}}}, "spec"),
-    ({"spec": {"machine_id": "M", "generation": 1, "env": {"A=B": ""}}}, "spec"), ({"grace_s": -1}, "grace_s"),
-    ({"grace_s": True}, "grace_s"),
-])
-async def test_a_malformed_operation_names_the_field_that_is_wrong(steady: tuple[Hostd, str], body: dict[str, Any], field: str):
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "kind"),
+        ({"kind": "explode"}, "kind"),
+        ({"generation": -1}, "generation"),
+        ({"generation": "1"}, "generation"),
+        ({"operation_id": ""}, "operation_id"),
+        ({"surprise": 1}, "surprise"),
+        ({"spec": []}, "spec"),
+        ({"spec": {"machine_id": "other", "generation": 1}}, "spec"),
+        ({"spec": {}}, "spec"),
+        ({"spec": {"machine_id": "M", "generation": 1, "disk_gib": 0}}, "spec"),
+        ({"spec": {"machine_id": "M", "generation": 1, "shape": {"cpus": "many"}}}, "spec"),
+        ({"spec": {"machine_id": "M", "generation": 1, "env": {"A=B": ""}}}, "spec"),
+        ({"grace_s": -1}, "grace_s"),
+        ({"grace_s": True}, "grace_s"),
+    ],
+)
+async def test_a_malformed_operation_names_the_field_that_is_wrong(
+    steady: tuple[Hostd, str], body: dict[str, Any], field: str
+):
     hostd = steady[0]
     whole = {"operation_id": "o", "kind": "boot", "generation": 1}
     asked = {} if not body else {**whole, **body}

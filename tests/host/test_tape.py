@@ -127,5 +127,5 @@ def test_a_terminal_keeps_a_bounded_tail_at_absolute_offsets(tmp_path: Path):
     assert scroll.start > 0
     again = Scroll(tmp_path, "x", tail_bytes=2 * PIECE_BYTES)
     assert (again.start, again.total) == (scroll.start, scroll.total)
-    assert b"".join(data for _, data in in_order(again, again.start, 100_000)) == whole[again.start:]
-    assert again.read(STDOUT, again.start + 5, 700_000) == whole[again.start + 5:again.start + 700_005]
+    assert b"".join(data for _, data in in_order(again, again.start, 100_000)) == whole[again.start :]
+    assert again.read(STDOUT, again.start + 5, 700_000) == whole[again.start + 5 : again.start + 700_005]

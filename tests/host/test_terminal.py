@@ -47,7 +47,7 @@ class Client:
         while True:
             for number, (seen, value) in enumerate(self.frames):
                 if seen == kind and all(value.get(name) == said for name, said in fields.items()):
-                    del self.frames[:number + 1]
+                    del self.frames[: number + 1]
                     return value
             assert await self.step(), (kind, fields, self.frames)
 
@@ -59,8 +59,9 @@ class Client:
 
 
 @asynccontextmanager
-async def joined(hostd: Hostd, machine: str, exec_id: str, name: str = "ann", role: str = "operator",
-                 offset: int = 0) -> AsyncIterator[Client]:
+async def joined(
+    hostd: Hostd, machine: str, exec_id: str, name: str = "ann", role: str = "operator", offset: int = 0
+) -> AsyncIterator[Client]:
     headers = {"Berth-Actor": json.dumps({"type": "user", "name": name}), "Berth-Role": role}
     path = f"/v1/machines/{machine}/execs/{exec_id}/terminal?offset={offset}"
     async with hostd.session.ws_connect(path, headers=headers, max_msg_size=0) as socket:
@@ -112,7 +113,9 @@ async def test_two_clients_see_the_same_and_a_later_one_replays_from_any_offset(
 async def test_characters_cut_anywhere_and_bytes_that_are_no_text_pass_unchanged(steady: tuple[Hostd, str]):
     """Field cases 025 and 037."""
     hostd, machine = steady
-    exec_id = await shell(hostd, machine, ["/bin/sh", "-c", "printf 'A\\342'; sleep 0.3; printf '\\224\\200B\\326\\320\\377'"])
+    exec_id = await shell(
+        hostd, machine, ["/bin/sh", "-c", "printf 'A\\342'; sleep 0.3; printf '\\224\\200B\\326\\320\\377'"]
+    )
     async with joined(hostd, machine, exec_id) as client:
         await client.until_frame(OUTCOME)
         assert client.output == b"A\xe2\x94\x80B\xd6\xd0\xff"
@@ -128,11 +131,29 @@ async def test_bad_frames_and_bad_sizes_end_nothing(steady: tuple[Hostd, str]):
     hostd, machine = steady
     exec_id = await shell(hostd, machine)
     async with joined(hostd, machine, exec_id) as client:
-        for size in ({"cols": 0, "rows": 0}, {"cols": -1, "rows": 5}, {"cols": 65536, "rows": 5}, {"cols": "80", "rows": 24},
-                     {"cols": None, "rows": None}, {}, [], 7, {"cols": True, "rows": 1}, {"cols": 80.5, "rows": 24}):
+        for size in (
+            {"cols": 0, "rows": 0},
+            {"cols": -1, "rows": 5},
+            {"cols": 65536, "rows": 5},
+            {"cols": "80", "rows": 24},
+            {"cols": None, "rows": None},
+            {},
+            [],
+            7,
+            {"cols": True, "rows": 1},
+            {"cols": 80.5, "rows": 24},
+        ):
             await client.say(RESIZE, size)
-        for raw in (b"", bytes((RESIZE,)) + b"\xff{", bytes((FLOW,)) + b"[" * 5000, bytes((99,)) + b"x", bytes((OUTPUT,)) + b"x",
-                    bytes((FLOW,)) + b'{"ack":-5}', bytes((FLOW,)) + b'{"ack":true}', bytes((LEASE,)) + b'"take"'):
+        for raw in (
+            b"",
+            bytes((RESIZE,)) + b"\xff{",
+            bytes((FLOW,)) + b"[" * 5000,
+            bytes((99,)) + b"x",
+            bytes((OUTPUT,)) + b"x",
+            bytes((FLOW,)) + b'{"ack":-5}',
+            bytes((FLOW,)) + b'{"ack":true}',
+            bytes((LEASE,)) + b'"take"',
+        ):
             await client.socket.send_bytes(raw)
         await client.socket.send_str("text frames mean nothing here")
         await client.type("stty size\n")
@@ -153,8 +174,11 @@ async def test_bad_frames_and_bad_sizes_end_nothing(steady: tuple[Hostd, str]):
 async def test_one_holds_the_keyboard_others_watch_take_and_release(steady: tuple[Hostd, str]):
     hostd, machine = steady
     exec_id = await shell(hostd, machine)
-    async with joined(hostd, machine, exec_id, "ann") as ann, joined(hostd, machine, exec_id, "bob") as bob, \
-            joined(hostd, machine, exec_id, "vic", role="viewer") as vic:
+    async with (
+        joined(hostd, machine, exec_id, "ann") as ann,
+        joined(hostd, machine, exec_id, "bob") as bob,
+        joined(hostd, machine, exec_id, "vic", role="viewer") as vic,
+    ):
         await vic.type("echo viewer-typed\n")
         await vic.say(LEASE, {"take": True})
         assert await vic.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
@@ -213,6 +237,7 @@ async def test_pause_holds_and_resume_goes_on(steady: tuple[Hostd, str]):
         async def on_disk() -> bool:
             answer = await hostd.call("GET", f"/v1/machines/{machine}/execs/{exec_id}/output")
             return b"held-2" in answer.body
+
         await eventually(on_disk, "the shell answered")
         assert b"held-2" not in client.output
         await client.say(FLOW, {"resume": True})
@@ -284,9 +309,27 @@ async def test_an_exec_without_a_terminal_or_none_at_all_is_refused_before_the_u
 
 async def test_a_dying_machine_ends_its_terminals_with_lost(hostd: Hostd, machine: str):
     from tests.host.client import kill_body
+
     exec_id = await shell(hostd, machine)
     async with joined(hostd, machine, exec_id) as client:
         await client.until(b"$ ")
         kill_body(hostd, machine)
         assert await client.until_frame(OUTCOME) == {"kind": "lost", "reason": "machine_died"}
         assert await client.step() is None
+
+
+async def test_a_program_types_over_rest_unless_somebody_else_holds_the_keyboard(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine)
+    path = f"/v1/machines/{machine}/execs/{exec_id}/stdin"
+    robot = {"Berth-Actor": json.dumps({"type": "token", "name": "robot"})}
+    async with joined(hostd, machine, exec_id, "ann") as ann:
+        assert (await hostd.call("POST", path, data=b"echo by-robot-$((1))\n", headers=robot)).status == 200
+        await ann.until(b"by-robot-1\r\n")
+        await ann.say(LEASE, {"take": True})
+        await ann.until_frame(LEASE, you=True)
+        refused = await hostd.call("POST", path, data=b"echo no\n", headers=robot)
+        assert (refused.status, refused.json["reason"], refused.json["holder"]) == (409, "keyboard_held", "ann")
+    again = await hostd.call("POST", f"{path}?eof=true", data=b"exit 8\n", headers=robot)
+    assert again.status in (200, 409)
+    assert (await hostd.end_of(machine, exec_id))["outcome"] == {"kind": "exited", "code": 8}

@@ -19,8 +19,11 @@ UP_S = 600.0
 async def boot(hostd: Hostd, machine_id: str, generation: int, kind: str = "boot") -> None:
     spec = {"machine_id": machine_id, "generation": generation, "hostname": "box", "env": {"FROM_SPEC": "yes"}}
     operation_id = new_id()
-    answer = await hostd.call("POST", f"/v1/machines/{machine_id}/operations", json={
-        "operation_id": operation_id, "kind": kind, "generation": generation, "spec": spec})
+    answer = await hostd.call(
+        "POST",
+        f"/v1/machines/{machine_id}/operations",
+        json={"operation_id": operation_id, "kind": kind, "generation": generation, "spec": spec},
+    )
     assert answer.status == 202, answer.body
     ended = await hostd.operation_end(machine_id, operation_id, UP_S)
     assert ended["state"] == "done", (ended, hostd.log[-3000:])
@@ -48,7 +51,13 @@ async def test_a_real_machine_boots_works_outlives_hostd_dies_and_keeps_its_file
         await boot(hostd, mid, 1)
         record = await hostd.exec(mid, "hostname; id -un; pwd; echo $FROM_SPEC; cat /etc/machine-id; exit 3")
         name, user, home, env, identity = record["stdout"].split()
-        assert (name, user, home, env, record["outcome"]) == ("box", "user", "/home/user", "yes", {"kind": "exited", "code": 3})
+        assert (name, user, home, env, record["outcome"]) == (
+            "box",
+            "user",
+            "/home/user",
+            "yes",
+            {"kind": "exited", "code": 3},
+        )
         data = os.urandom(3_000_000)
         put = await hostd.call("PUT", f"/v1/machines/{mid}/files/content?path=/home/user/kept%ff", data=data)
         assert put.status == 201
