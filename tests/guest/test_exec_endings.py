@@ -34,7 +34,8 @@ async def until_gone(guest: Guest, mark: str) -> None:
     "echo begun; (sleep 7771; touch /tmp/late) & wait",
     "echo begun; setsid sh -c 'sleep 7771; touch /tmp/late' & wait",
     "echo begun; trap '' TERM; sleep 7771",
-    "echo begun; setsid setsid sh -c 'trap \"\" TERM HUP; sleep 7771; touch /tmp/late' & trap '' TERM; wait; sleep 7771",
+    "echo begun; setsid setsid sh -c 'trap \"\" TERM HUP; sleep 7771; touch /tmp/late' &"
+    " trap '' TERM; wait; sleep 7771",
     "echo begun; env -i setsid sh -c 'sleep 7771' & sleep 0.2; wait",
     "echo begun; kill -STOP $$; sleep 7771",
     "echo begun; while :; do sh -c 'sleep 7771' & sleep 0.05; done",
@@ -112,7 +113,8 @@ async def test_a_process_that_ends_by_itself_after_a_signal_says_how(guest: Gues
 
 
 async def test_a_signal_reaches_the_process_group_or_the_whole_tree(guest: Guest):
-    text = "setsid sh -c 'trap \"echo inner; exit\" USR1; echo up; while :; do sleep 0.05; done' & trap : USR1; wait; wait"
+    inner = "trap \"echo inner; exit\" USR1; echo up; while :; do sleep 0.05; done"
+    text = f"setsid sh -c '{inner}' & trap : USR1; wait; wait"
     exec_id = await guest.start(text)
     stream = await guest.output(exec_id)
     await stream.__anext__()

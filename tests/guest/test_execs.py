@@ -269,8 +269,8 @@ async def test_a_running_exec_is_not_forgotten(guest: Guest):
 
 
 async def test_calls_about_an_unknown_exec_are_not_found(guest: Guest):
-    for method, params in [("exec.kill", {}), ("exec.signal", {"signal": "SIGINT"}), ("exec.resize", {"cols": 1, "rows": 1}),
-                           ("exec.output", {}), ("exec.stdin", {})]:
+    for method, params in [("exec.kill", {}), ("exec.signal", {"signal": "SIGINT"}), ("exec.output", {}),
+                           ("exec.resize", {"cols": 1, "rows": 1}), ("exec.stdin", {})]:
         with pytest.raises(NotFound):
             await guest.link.request(method, {"exec_id": "unknown", **params})
 

@@ -33,9 +33,9 @@ def png() -> bytes:
 # -- content -----------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("data", [
-    png(), os.urandom(1_000_000), bytes(range(256)), b"", b"a\r\nb\r\n", "\ufeffbom".encode(), "utf-16".encode("utf-16"),
-    "Latin ß".encode("latin-1"), b"no newline at the end", b"x" * (16 * 1024), b"x" * (256 * 1024 + 1)],
-    ids=["png", "random", "all-bytes", "empty", "crlf", "bom", "utf-16", "latin-1", "no-newline", "a-frame", "a-window"])
+    png(), os.urandom(1_000_000), bytes(range(256)), b"", b"a\r\nb\r\n", "\ufeffbom".encode(),
+    "utf-16".encode("utf-16"), "Latin ß".encode("latin-1"), b"no newline at the end", b"x" * (16 * 1024), b"x" * (256 * 1024 + 1)],
+    ids=["png", "random", "all-bytes", "empty", "crlf", "bom", "utf-16", "latin-1", "no-newline", "a-frame", "window"])
 async def test_any_content_comes_back_byte_for_byte(guest: Guest, data: bytes):
     written = await guest.write(f"{HOME}/content", data)
     assert written["size"] == len(data)
@@ -75,7 +75,8 @@ async def test_the_head_comes_before_the_bytes_and_names_size_and_etag(guest: Gu
 
 
 async def test_a_huge_sparse_file_is_read_by_range_with_flat_memory(guest: Guest):
-    await guest.run("truncate -s 500G sparse; printf end | dd of=sparse bs=1 seek=536870911997 conv=notrunc status=none")
+    await guest.run("truncate -s 500G sparse; "
+                    "printf end | dd of=sparse bs=1 seek=536870911997 conv=notrunc status=none")
     assert (await guest.file("stat", f"{HOME}/sparse"))["size"] == 536_870_912_000
     assert await guest.read(f"{HOME}/sparse", offset=536_870_911_990) == b"\0" * 7 + b"end"
     assert len(await guest.read(f"{HOME}/sparse", length=5_000_000)) == 5_000_000
@@ -118,8 +119,8 @@ async def test_a_path_must_be_absolute_without_nul(guest: Guest, path: bytes):
 
 
 @pytest.mark.parametrize("name", [
-    "漢字 ファイル".encode(), "🙂".encode(), b"\xff\xfe not utf-8 \x80", b"new\nline", b" leading and trailing ", b"-rf",
-    b"quote'\"$(x)`y`", b"a" * 255])
+    "漢字 ファイル".encode(), "🙂".encode(), b"\xff\xfe not utf-8 \x80", b"new\nline", b" leading and trailing ",
+    b"-rf", b"quote'\"$(x)`y`", b"a" * 255])
 async def test_names_of_any_bytes_work_in_every_call(guest: Guest, name: bytes):
     path, moved = b"/home/user/names/" + name, b"/home/user/names/m"
     await guest.write(path, b"content", parents=True)
@@ -159,8 +160,8 @@ async def test_owner_of_an_existing_file_is_kept_when_root_writes(guest: Guest):
 
 
 async def test_a_file_of_another_owner_that_one_may_write_keeps_owner_and_inode(guest: Guest):
-    await guest.run("mkdir -p /tmp/shared; chmod 755 /tmp/shared; echo old > /tmp/shared/file; chmod 666 /tmp/shared/file; "
-                    "ln -f /tmp/shared/file /tmp/shared/other-name", user="root")
+    await guest.run("mkdir -p /tmp/shared; chmod 755 /tmp/shared; echo old > /tmp/shared/file; "
+                    "chmod 666 /tmp/shared/file; ln -f /tmp/shared/file /tmp/shared/other-name", user="root")
     result = await guest.write("/tmp/shared/file", b"new, and longer")
     assert result["created"] is False and result["size"] == 15
     assert (await guest.run("stat -c '%U %a' /tmp/shared/file; cat /tmp/shared/other-name")
@@ -176,7 +177,8 @@ async def test_a_read_only_file_is_not_replaced_behind_its_owners_back(guest: Gu
 
 
 async def test_writing_through_a_link_writes_its_target_and_keeps_the_link(guest: Guest):
-    await guest.run("mkdir -p real; echo old > real/target; ln -sf real/target link; ln -sf link second; ln -sf real/new dangling")
+    await guest.run("mkdir -p real; echo old > real/target; ln -sf real/target link; ln -sf link second; "
+                    "ln -sf real/new dangling")
     await guest.write(f"{HOME}/second", b"through two links")
     await guest.write(f"{HOME}/dangling", b"made")
     assert (await guest.run("readlink link second dangling; cat real/target; echo; cat real/new")).stdout == (
@@ -235,7 +237,8 @@ async def test_a_list_is_in_the_order_of_bytes_and_goes_on_from_any_name(guest: 
 
 
 async def test_entries_say_what_they_are(guest: Guest):
-    await guest.run("mkdir kinds; cd kinds; echo 12345 > file; mkdir dir; ln -s /nowhere link; mkfifo fifo; chmod 4711 file")
+    await guest.run("mkdir kinds; cd kinds; echo 12345 > file; mkdir dir; ln -s /nowhere link; mkfifo fifo; "
+                    "chmod 4711 file")
     entries = {unb64(entry["path_b64"]).rpartition(b"/")[2]: entry
                for entry in (await guest.file("list", f"{HOME}/kinds", limit=10))["entries"]}
     assert {name: entry["type"] for name, entry in entries.items()} == {
@@ -247,7 +250,8 @@ async def test_entries_say_what_they_are(guest: Guest):
 
 
 async def test_a_recursive_list_goes_depth_first_follows_no_link_and_pages(guest: Guest):
-    await guest.run("mkdir -p tree/a/deep tree/b; touch tree/a/1 tree/a/deep/x tree/a-file tree/b/2 tree/c; ln -s . tree/b/loop")
+    await guest.run("mkdir -p tree/a/deep tree/b; touch tree/a/1 tree/a/deep/x tree/a-file tree/b/2 tree/c; "
+                    "ln -s . tree/b/loop")
     whole = await guest.names(f"{HOME}/tree", recursive=True)
     short = [path.removeprefix(b"/home/user/tree/") for path in whole]
     assert short == [b"a", b"a/1", b"a/deep", b"a/deep/x", b"a-file", b"b", b"b/2", b"b/loop", b"c"]
@@ -310,8 +314,8 @@ async def test_a_move_to_another_file_system_arrives_whole(guest: Guest):
 
 
 async def test_a_copy_keeps_modes_links_and_content(guest: Guest):
-    await guest.run("mkdir -p source/deep; echo 1 > source/deep/file; chmod 640 source/deep/file; ln -s deep/file source/link; "
-                    "chmod 750 source/deep")
+    await guest.run("mkdir -p source/deep; echo 1 > source/deep/file; chmod 640 source/deep/file; "
+                    "ln -s deep/file source/link; chmod 750 source/deep")
     await guest.file("copy", f"{HOME}/source", to=f"{HOME}/copied")
     said = await guest.run("cd copied; stat -c '%a %F' deep deep/file link; readlink link; cat deep/file")
     assert said.stdout == b"750 directory\n640 regular file\n777 symbolic link\ndeep/file\n1\n"
@@ -341,7 +345,8 @@ async def test_a_folder_is_removed_empty_or_with_all_below(guest: Guest):
 
 
 async def test_a_tree_deeper_than_any_path_is_listed_copied_and_removed(guest: Guest):
-    script = "import os\nos.mkdir('abyss'); os.chdir('abyss')\nfor _ in range(500): os.mkdir('d' * 10); os.chdir('d' * 10)"
+    script = ("import os\nos.mkdir('abyss'); os.chdir('abyss')\n"
+              "for _ in range(500): os.mkdir('d' * 10); os.chdir('d' * 10)")
     assert (await guest.run(argv=["python3", "-c", script])).outcome == {"kind": "exited", "code": 0}
     assert len((await guest.file("list", f"{HOME}/abyss", limit=1000, recursive=True))["entries"]) == 500
     await guest.file("copy", f"{HOME}/abyss", to=f"{HOME}/abyss-copy")

@@ -144,7 +144,7 @@ def test_an_agents_code_becomes_its_class_and_stays_the_code(code, kind):
 
 
 async def test_an_unknown_method_is_invalid_and_harms_nothing(guest: Guest):
-    with pytest.raises(Invalid, match="no.such"):
+    with pytest.raises(Invalid, match=r"no\.such"):
         await guest.link.request("no.such", {})
     assert await guest.link.request("ping") == {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
 
@@ -23,7 +24,7 @@ def encoded(frame: wire.Frame) -> bytes:
 def fed_in_pieces(data: bytes, cuts: list[int]) -> list[wire.Frame]:
     reader = wire.FrameReader()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [frame for start, end in zip(edges, edges[1:], strict=False) for frame in reader.feed(data[start:end])]
+    return [frame for start, end in itertools.pairwise(edges) for frame in reader.feed(data[start:end])]
 
 
 @given(st.lists(frames, max_size=6), st.lists(st.integers(0, 10_000), max_size=12))

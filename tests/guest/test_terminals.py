@@ -97,8 +97,8 @@ async def test_bytes_that_are_no_characters_pass_and_the_terminal_lives_on(guest
     """Field case 037."""
     exec_id = await guest.start(tty=SIZE)
     stream = await guest.output(exec_id)
-    await guest.stdin(exec_id, b"PS1=; stty -opost; printf '\\xd6\\xd0\\xff\\xfe\\n'; head -c 200000 /dev/urandom; cat /bin/ls\n",
-                      eof=False)
+    await guest.stdin(exec_id, b"PS1=; stty -opost; printf '\\xd6\\xd0\\xff\\xfe\\n'; "
+                      b"head -c 200000 /dev/urandom; cat /bin/ls\n", eof=False)
     await guest.stdin(exec_id, b"echo ali''ve; exit\n", eof=False)
     seen = await read_until(stream, b"alive\n")
     assert b"\xd6\xd0\xff\xfe\n" in seen and len(seen) > 300_000
