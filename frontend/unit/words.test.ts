@@ -2,8 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { problemFrom } from "../src/api/problem";
+import { slept, sleptAfterMs } from "../src/events/awake";
 import { backoffMs } from "../src/events/backoff";
-import { stepsOf } from "../src/state/steps";
+import { presentState, stepsOf } from "../src/state/steps";
 import type { BerthEvent } from "../src/state/types";
 import { ago, bytes, causeOf, duration, mebibytes, outcomeWords, readable } from "../src/state/words";
 
@@ -69,6 +70,7 @@ describe("activity", () => {
   it("has the newest on top", () => {
     const steps = stepsOf([event("file.written", { path: "/a" }), event("file.written", { path: "/b" })]);
     expect(steps.map((step) => step.code)).toEqual(["/b", "/a"]);
+    expect(stepsOf([event("file.written", { path: "/home/user/a/b.py" })])[0]?.code).toBe("~/a/b.py");
   });
   it("quotes arguments so that a line can be pasted", () => {
     const [step] = stepsOf([event("exec.started", { exec_id: "q", command: ["echo", "it's here"] })]);
@@ -76,6 +78,21 @@ describe("activity", () => {
   });
   it("stays readable for a kind it never heard of", () => {
     expect(stepsOf([event("network.refused", { reason: "not_allowed" })])[0]).toMatchObject({ text: "Network refused", detail: "not allowed" });
+  });
+});
+
+describe("the present state", () => {
+  it("is told with since when, by whom and why, from its newest event", () => {
+    const events = [event("workspace.failed", { detail: "old" }), event("workspace.running"), event("workspace.failed", { detail: "No space." })];
+    expect(presentState(events, "failed")).toEqual({ at: "2026-01-01T12:00:00Z", by: "ci-bot", detail: "No space." });
+    expect(presentState([], "running")).toEqual({ at: "", by: "", detail: "" });
+  });
+});
+
+describe("a page that slept", () => {
+  it("is not one whose timers were only slowed down in the background", () => {
+    expect(slept(0, 60_000)).toBe(false);
+    expect(slept(0, sleptAfterMs + 1)).toBe(true);
   });
 });
 

@@ -2,10 +2,11 @@
  * A WebSocket that comes back. Called by events/feed.ts and terminal/connection.ts; knows nothing of what it carries.
  *
  * After a loss it waits with jitter and asks `url()` again, so that the next connection starts where the last one ended.
- * A page that comes back to the front or back online tries at once. Close codes 4401, 4403, 4404 and 4410 are answers,
+ * A page that comes to the front tries at once; one that was asleep or offline does not trust the socket it has. Close codes 4401, 4403, 4404 and 4410 are answers,
  * not losses: no retry.
  */
 
+import { onAwake } from "./awake";
 import { backoffMs } from "./backoff";
 
 export interface SocketHooks {
@@ -23,11 +24,12 @@ export class LastingSocket {
   private attempt = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private ended = false;
-  private readonly wake = (): void => this.retryNow();
+  private readonly retry = (): void => this.retryNow();
+  private readonly stopListening: () => void;
 
   constructor(private readonly hooks: SocketHooks) {
-    addEventListener("online", this.wake);
-    document.addEventListener("visibilitychange", this.wake);
+    document.addEventListener("visibilitychange", this.retry);
+    this.stopListening = onAwake(() => this.distrust());
     this.connect();
   }
 
@@ -40,8 +42,8 @@ export class LastingSocket {
   close(): void {
     this.ended = true;
     clearTimeout(this.timer);
-    removeEventListener("online", this.wake);
-    document.removeEventListener("visibilitychange", this.wake);
+    this.stopListening();
+    document.removeEventListener("visibilitychange", this.retry);
     this.socket?.close();
   }
 
@@ -49,8 +51,9 @@ export class LastingSocket {
     const socket = new WebSocket(this.hooks.url());
     socket.binaryType = "arraybuffer";
     this.socket = socket;
-    socket.onopen = () => this.hooks.opened();
+    socket.onopen = () => { if (socket === this.socket) this.hooks.opened(); };
     socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
+      if (socket !== this.socket) return;
       this.attempt = 0;
       this.hooks.message(event.data);
     };
@@ -69,8 +72,15 @@ export class LastingSocket {
     this.timer = setTimeout(() => this.connect(), backoffMs(this.attempt++));
   }
 
+  private distrust(): void {
+    const old = this.socket;
+    this.socket = null;
+    old?.close();
+    this.retryNow();
+  }
+
   private retryNow(): void {
-    if (this.ended || this.socket || document.hidden) return;
+    if (this.ended || this.socket) return;
     clearTimeout(this.timer);
     this.connect();
   }

@@ -66,7 +66,7 @@ function execStep(event: BerthEvent): Partial<Step> {
 }
 
 const fileVerbs: Record<string, string> = {
-  "file.written": "wrote", "file.removed": "removed", "file.moved": "moved", "file.created": "created",
+  "file.written": "Wrote", "file.removed": "Removed", "file.moved": "Moved",
 };
 
 function fileStep(event: BerthEvent): Partial<Step> {
@@ -74,9 +74,13 @@ function fileStep(event: BerthEvent): Partial<Step> {
   const size = event.data["size"];
   return {
     text: fileVerbs[event.kind] ?? inWords(event.kind),
-    code: readable(word(event.data["path"])) + (to ? ` → ${readable(to)}` : ""),
+    code: fromHome(word(event.data["path"])) + (to ? ` → ${fromHome(to)}` : ""),
     detail: typeof size === "number" ? bytes(size) : "",
   };
+}
+
+function fromHome(path: string): string {
+  return readable(path.replace(/^\/home\/user\//, "~/"));
 }
 
 function workspaceStep(event: BerthEvent): Partial<Step> {
@@ -91,6 +95,13 @@ function workspaceStep(event: BerthEvent): Partial<Step> {
 
 function causeOf(event: BerthEvent): string {
   return readable(word(event.cause ?? event.data["reason"] ?? event.data["detail"])).replaceAll("_", " ");
+}
+
+/** Since when the workspace is in its present state, who brought it there, and what is known of why it failed. */
+export function presentState(events: BerthEvent[], state: VisibleState): { at: string; by: string; detail: string } {
+  const event = events.findLast((one) => one.kind === `workspace.${state}`);
+  if (!event) return { at: "", by: "", detail: "" };
+  return { at: event.at, by: event.actor.type === "system" ? "" : readable(event.actor.name), detail: readable(word(event.data["detail"])) };
 }
 
 export function commandWords(command: unknown): string {

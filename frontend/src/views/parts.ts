@@ -16,12 +16,13 @@ export function iconButton(name: string, label: string, onclick: (event: Event) 
 }
 
 /** Dot, word, cause: a state never is a colour alone. */
-export function stateBadge(workspace: Workspace): VNode {
+export function stateBadge(workspace: Workspace, since: Child = null): VNode {
   const cause = causeOf(workspace);
   return h("span", { class: `state tone-${stateTone(workspace.state)}` },
     h("span", { class: "dot", "aria-hidden": "true" }),
     h("span", { class: "state-word" }, stateWord(workspace.state)),
-    cause && h("span", { class: "cause" }, h("span", { class: "separator", "aria-hidden": "true" }, "·"), cause));
+    (cause || since) && h("span", { class: "cause" },
+      h("span", { class: "separator", "aria-hidden": "true" }, "·"), cause, cause && since && ", ", since));
 }
 
 export function when(at: string | null, now: number): Child {

@@ -3,6 +3,7 @@
 import { command, rememberToOpenTerminal } from "../commands/workspaces";
 import type { Context } from "../commands/context";
 import type { Pane, State, Workspace } from "../state/types";
+import { presentState } from "../state/steps";
 import { canStart, causeOf, isChanging, stateWord } from "../state/words";
 import { activityPane } from "./activity";
 import { dialogs } from "./dialogs";
@@ -11,7 +12,7 @@ import { h, type Child, type VNode } from "./dom";
 import { editorPane } from "./editor-pane";
 import { filesPane } from "./files-pane";
 import { frame } from "./frame";
-import { button, emulatedChip, stateBadge } from "./parts";
+import { button, emulatedChip, stateBadge, when } from "./parts";
 import { terminalPane } from "./terminal-pane";
 
 export function workspacePage(state: State, context: Context): VNode[] {
@@ -55,8 +56,13 @@ function panes(state: State, context: Context, workspace: Workspace): VNode[] {
 
 function statusBar(state: State, context: Context, workspace: Workspace): VNode {
   return h("div", { class: "statusbar", key: "statusbar" },
-    h("div", { class: "status-words", role: "status" }, stateBadge(workspace), emulatedChip(workspace)),
+    h("div", { class: "status-words", role: "status" }, stateBadge(workspace, since(state, workspace)), emulatedChip(workspace)),
     h("div", { class: "status-actions" }, power(state, context, workspace)));
+}
+
+function since(state: State, workspace: Workspace): Child {
+  const { at, by } = presentState(state.events, workspace.state);
+  return at ? h("span", null, by && by !== state.page.user && `by ${by}, `, when(at, state.now)) : null;
 }
 
 function power(state: State, context: Context, workspace: Workspace): Child[] {
@@ -65,7 +71,8 @@ function power(state: State, context: Context, workspace: Workspace): Child[] {
     context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
   const running = workspace.state === "running";
   return [
-    canStart(workspace.state) && button("Start", () => start(context, workspace.id), { key: "start", disabled: busy }),
+    // At rest the one Start stands in the middle; it is up here when open files stand there.
+    canStart(workspace.state) && state.tabs.length > 0 && button("Start", () => start(context, workspace.id), { key: "start", disabled: busy }),
     running && button("Restart", () => confirm("confirm-restart"), { key: "restart", disabled: busy }),
     (running || isChanging(workspace.state)) &&
       button("Stop", () => confirm("confirm-stop"), { key: "stop", disabled: busy || workspace.state === "stopping" }),
@@ -81,8 +88,10 @@ function start(context: Context, id: string): void {
 /** Asleep, starting or failed is no error page: what is known, and the one thing to do. */
 function atRest(state: State, context: Context, workspace: Workspace): VNode {
   const cause = causeOf(workspace);
+  const { detail } = presentState(state.events, workspace.state);
   return h("div", { class: "at-rest" },
     h("p", { class: "lead" }, `${stateWord(workspace.state)}${cause ? `: ${cause}` : ""}`),
+    workspace.state === "failed" && detail && h("p", { class: "breakable" }, detail),
     h("p", null, restWords(workspace)),
     canStart(workspace.state) &&
       button("Start", () => start(context, workspace.id), { class: "primary", disabled: workspace.id in state.pending, "aria-label": "Start the workspace" }));
