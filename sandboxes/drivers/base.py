@@ -64,6 +64,8 @@ class LiveMachine(Protocol):
 
     pid: int
     agent_socket: Path
+    #: "" or "host_disk_full": why the guest stands still though its body lives. It goes on by itself.
+    condition: str
 
     async def wait_end(self) -> str:
         """Returns when the body is gone, with a reason word: "exited", "killed:SIGKILL", "unknown"."""

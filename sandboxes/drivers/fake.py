@@ -53,6 +53,7 @@ class FakeMachine:
         self.body = body
         self.pid = body.pid
         self.agent_socket = agent_socket
+        self.condition = ""
 
     async def wait_end(self) -> str:
         return await self.body.ended()

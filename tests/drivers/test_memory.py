@@ -12,10 +12,12 @@ import pytest
 
 from sandboxes.drivers.qemu import snapshot
 from sandboxes.drivers.qemu.bare import BareQemu
-from sandboxes.errors import Conflict, DiskFull, StepFailed
+from sandboxes.drivers.records import marked_bodies
+from sandboxes.errors import Conflict, DiskFull, SandboxError, StepFailed
 from sandboxes.guest.link import GuestLink
 from sandboxes.linux import disks, space
-from tests.drivers.world import TWO_CPUS, Guest, World, silent
+from sandboxes.spec import Shape
+from tests.drivers.world import TWO_CPUS, Guest, World, silent, until
 
 pytestmark = pytest.mark.vm
 
@@ -285,3 +287,18 @@ async def test_the_floor_of_the_bench_is_the_same_guest_without_a_jail(qemu_worl
     finally:
         await bare.close()
     await qemu_world.nothing_but()
+
+
+async def test_a_template_s_machine_that_a_dead_host_left_is_a_stray_and_one_being_made_is_not(qemu_world: World):
+    """The boot of a template is cut off without any clean-up, as by a kill -9 of hostd."""
+    world, first = qemu_world, qemu_world.driver()
+    shape = Shape(cpus=1, memory_mib=300)
+    making = asyncio.create_task(first.prepare(shape, silent))
+    template_id = f"template-{shape.key}"
+    await until(lambda: template_id in marked_bodies(world.instance))
+    assert await first.strays(set()) == []
+    second = world.driver()
+    assert await second.strays(set()) == [template_id]
+    with pytest.raises(SandboxError):
+        await making
+    await world.nothing_but()

@@ -20,7 +20,7 @@ from sandboxes.drivers.qemu import embody, facts, kvm_probe
 from sandboxes.drivers.qemu.embody import Order, Workshop
 from sandboxes.drivers.qemu.machine import Birth, QemuMachine
 from sandboxes.drivers.qemu.snapshot import Image, read_image
-from sandboxes.drivers.qemu.templates import MACHINE_PREFIX, Templates
+from sandboxes.drivers.qemu.templates import Templates
 from sandboxes.errors import Conflict, NotRunning, StepFailed
 from sandboxes.linux import disks, netns
 from sandboxes.linux.cgroups import Groups
@@ -168,10 +168,11 @@ class QemuDriver:
         await asyncio.to_thread(shutil.rmtree, home.path / "driver", True)
 
     async def strays(self, known: set[str]) -> list[str]:
-        workshop = (await self.means()).workshop
+        means = await self.means()
+        workshop = means.workshop
         bodies = records.marked_bodies(self.instance)
         seen = set(bodies) | netns.machines(self.instance) | workshop.groups.machines()
-        strays = sorted(name for name in seen - known if not name.startswith(MACHINE_PREFIX))
+        strays = sorted(seen - known - means.templates.making)
         for machine_id in strays:
             if machine_id in bodies:
                 await bodies[machine_id].kill()

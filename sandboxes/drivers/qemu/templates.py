@@ -20,7 +20,7 @@ from sandboxes.drivers.qemu.facts import HostFacts
 from sandboxes.drivers.qemu.fingerprint import fingerprint, ingredients
 from sandboxes.drivers.qemu.machine import QemuMachine
 from sandboxes.drivers.qemu.snapshot import Image, read_image
-from sandboxes.errors import SandboxError
+from sandboxes.errors import AgentLost, StepFailed
 from sandboxes.guest.link import GuestLink
 from sandboxes.linux import atomic, disks
 from sandboxes.linux.disks import Chain
@@ -41,6 +41,8 @@ class Templates:
         self._workshop = workshop
         self._facts = facts
         self._locks: dict[str, asyncio.Lock] = {}
+        #: Machine ids of templates that are being made now; one of a former hostd's is a stray.
+        self.making: set[str] = set()
 
     def fingerprint(self, shape: Shape) -> str:
         plan = BodyPlan(shape, self._workshop.accelerator)
@@ -69,15 +71,18 @@ class Templates:
                 shutil.rmtree(folder, ignore_errors=True)
 
     async def _make(self, shape: Shape, on_stage: OnStage) -> Image:
-        home = MachineHome(self.folder / f".{MACHINE_PREFIX}{shape.key}")
+        machine_id = f"{MACHINE_PREFIX}{shape.key}"
+        home = MachineHome(self.folder / f".{machine_id}")
         self.folder.mkdir(parents=True, exist_ok=True)
         await self._workshop.release(home)
         shutil.rmtree(home.path, ignore_errors=True)
+        self.making.add(machine_id)
         try:
             with reserved(self.folder, (shape.memory_mib << 20) + disks.HEAD_BYTES, "a template's memory"):
                 return await self._boot_and_capture(shape, home, on_stage)
         finally:
             await self._workshop.release(home)
+            self.making.discard(machine_id)
             shutil.rmtree(home.path, ignore_errors=True)
 
     async def _boot_and_capture(self, shape: Shape, home: MachineHome, on_stage: OnStage) -> Image:
@@ -94,11 +99,20 @@ class Templates:
             await machine.close()
 
     async def _agent_waits(self, machine: QemuMachine) -> None:
+        """Until the agent has answered and nothing is in flight. A machine that dies meanwhile is not waited for."""
+        opening = asyncio.create_task(GuestLink.open(machine.agent_socket, epoch=0, timeout_s=BOOT_DEADLINE_S))
+        dying = asyncio.create_task(machine.body.ended())
         try:
-            link = await GuestLink.open(machine.agent_socket, epoch=0, timeout_s=BOOT_DEADLINE_S)
-        except SandboxError:
+            await asyncio.wait({opening, dying}, return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                raise StepFailed(f"the template's machine ended while it booted: {machine.complaints()[-400:]}")
+            link = await opening
+        except AgentLost:
             log.error("the template's guest said: %s", (await machine.qmp.console())[-2000:])
             raise
+        finally:
+            opening.cancel()
+            dying.cancel()
         await link.drain()
         await link.close()
 
