@@ -202,6 +202,8 @@ class GuestLink:
             body = self._joiner.add(frame)
         except ValueError:
             return
+        if body is not None and body.get("nonce") == "" and self._greeted.done():
+            self._end(AgentLost("the guest agent was started again"))
         if body is None or body.get("nonce") != self._nonce or self._greeted.done():
             return
         if frame.kind == wire.REFUSE:

@@ -37,7 +37,7 @@ PADDING = bytes(MAX_FRAME_BYTES + HEADER_BYTES)
 
 HELLO = 1      # host: message {"nonce","epoch","protocol"}; session 0
 WELCOME = 2    # guest: message {"nonce","epoch","protocol","info"}
-REFUSE = 3     # guest: message {"nonce","code","detail"}: no session
+REFUSE = 3     # guest: message {"nonce","code","detail"}: no session (no nonce: a new agent, all are over)
 OPEN = 4       # host: message {"method","params"}; opens `stream`
 HEAD = 5       # guest: message, at most one, before any DATA
 DATA = 6       # both: bytes; `tag` 0 the only or stdin, 1 stdout, 2 stderr

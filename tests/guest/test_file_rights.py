@@ -35,7 +35,8 @@ async def test_a_planted_link_opens_nothing_the_user_cannot_open(guest: Guest, t
 
 @pytest.mark.parametrize("path", [
     "/proc/self/environ", "/proc/self/mem", "/proc/self/maps", "/proc/self/fd/3", "/proc/self/fd",
-    "/proc/thread-self/environ", "/proc/self/root/etc/passwd", "/proc/self/cwd", "/proc/self/exe", "/proc/self/task", "/dev/stdin", "/dev/fd/4"])
+    "/proc/thread-self/environ", "/proc/self/root/etc/passwd", "/proc/self/cwd", "/proc/self/exe",
+    "/proc/self/task", "/dev/stdin", "/dev/fd/4"])
 async def test_nothing_of_the_agents_own_is_readable(guest: Guest, path: str):
     for user in ("user", "root"):
         assert isinstance(await refused(guest.read(path, user=user)), FileError)
@@ -53,7 +54,8 @@ async def test_the_users_own_processes_stay_readable(guest: Guest):
 async def test_every_call_is_refused_where_the_user_has_no_rights(guest: Guest):
     inner = "/tmp/roots/inner"
     calls = [guest.read(inner), guest.write(inner, b""), guest.write("/tmp/roots/new", b""),
-             guest.write("/etc/new", b""), guest.file("stat", inner), guest.file("list", "/tmp/roots"), guest.file("mkdir", "/tmp/roots/dir"),
+             guest.write("/etc/new", b""), guest.file("stat", inner), guest.file("list", "/tmp/roots"),
+             guest.file("mkdir", "/tmp/roots/dir"),
              guest.file("remove", "/tmp/roots", recursive=True), guest.file("move", inner, to=f"{HOME}/stolen"),
              guest.file("copy", inner, to=f"{HOME}/stolen"), guest.file("chmod", "/tmp/roots", mode=0o777),
              guest.file("chmod", "/etc/hostname", mode=0o666), guest.file("move", "/etc/hostname", to="/etc/other")]

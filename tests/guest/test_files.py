@@ -34,7 +34,8 @@ def png() -> bytes:
 
 @pytest.mark.parametrize("data", [
     png(), os.urandom(1_000_000), bytes(range(256)), b"", b"a\r\nb\r\n", "\ufeffbom".encode(),
-    "utf-16".encode("utf-16"), "Latin ß".encode("latin-1"), b"no newline at the end", b"x" * (16 * 1024), b"x" * (256 * 1024 + 1)],
+    "utf-16".encode("utf-16"), "Latin ß".encode("latin-1"), b"no newline at the end", b"x" * (16 * 1024),
+    b"x" * (256 * 1024 + 1)],
     ids=["png", "random", "all-bytes", "empty", "crlf", "bom", "utf-16", "latin-1", "no-newline", "a-frame", "window"])
 async def test_any_content_comes_back_byte_for_byte(guest: Guest, data: bytes):
     written = await guest.write(f"{HOME}/content", data)

@@ -67,7 +67,7 @@ def test_the_agent_runs_from_the_files_the_tools_disk_carries_and_nothing_else(t
     script = (f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
               "import sandboxes.guest.agent.__main__ as main, sandboxes.guest.agent.agent\n"
               f"assert main.__file__.startswith({str(tmp_path)!r})\n"
-              "heavy = {'asyncio', 'inspect', 'dataclasses', 'logging', 'subprocess', 'argparse', 'tempfile', 'email'}\n"
+              "heavy = {'asyncio', 'inspect', 'dataclasses', 'logging', 'subprocess', 'argparse', 'tempfile'}\n"
               "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n")
     subprocess.run([sys.executable, "-I", "-S", "-c", script], check=True, cwd=tmp_path)
 

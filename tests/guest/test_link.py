@@ -10,6 +10,7 @@ import pytest
 
 from sandboxes.errors import AgentLost, Conflict, FileError, Invalid, NotFound, SandboxError, StaleGeneration
 from sandboxes.guest import protocol as wire
+from sandboxes.guest.agent.session import Session
 from sandboxes.guest.link import GuestLink
 from sandboxes.guest.linkerrors import error_of
 from tests.guest.guest import DEADLINE_S, Guest, unb64, until
@@ -293,3 +294,25 @@ async def test_drain_returns_once_nothing_is_in_flight(guest: Guest):
     held = list(stalled._chunks)
     await guest.link.drain(timeout_s=DEADLINE_S)
     assert list(stalled._chunks) == held
+
+
+async def test_a_successor_of_the_agent_ends_the_sessions_of_its_predecessor(tmp_path):
+    """On a virtio port the host's end stays open when the agent dies: only the next agent can say so."""
+    async def dies_and_returns(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = wire.MessageJoiner().add(wire.FrameReader().feed(await reader.read(65536))[0])
+        answer = {"nonce": said["nonce"], "epoch": 1, "protocol": 1, "info": {"boot_id": "1"}}
+        successor = Session({}, dict, lambda _epoch: None)
+        successor.announce()
+        writer.write(bytes(successor.fill()) + b"".join(wire.encode_message(wire.WELCOME, 0, 5, answer)))
+        await reader.read(65536)
+        torn = wire.encode(wire.DATA, 1, 5, b"x" * 9000)[:4000]
+        successor.announce()
+        writer.write(torn + bytes(successor.fill()))
+    server = await asyncio.start_unix_server(dies_and_returns, tmp_path / "dies.sock")
+    link = await GuestLink.open(tmp_path / "dies.sock", 1, timeout_s=10)
+    with pytest.raises(AgentLost, match="started again"):
+        await link.request("ping")
+    async with asyncio.timeout(DEADLINE_S):
+        await link.closed
+    await link.close()
+    server.close()

@@ -62,7 +62,8 @@ async def body(driver: Driver, state: Path) -> AsyncIterator[LiveMachine]:
 async def guest(body: LiveMachine) -> AsyncIterator[Guest]:
     link = await GuestLink.open(body.agent_socket, 1, timeout_s=60)
     assert link.info["state"] == "waiting"
-    await link.request("resume", {"epoch": 1, "unix_time_ns": time.time_ns(), "hostname": "box", "machine_id": MACHINE_ID,
+    await link.request("resume", {"epoch": 1, "unix_time_ns": time.time_ns(), "hostname": "box",
+                                  "machine_id": MACHINE_ID,
                                   "entropy_b64": base64.b64encode(os.urandom(64)).decode()}, timeout_s=60)
     await link.request("attach", {"hostname": "box", "machine_id": MACHINE_ID, "env": {"WORKSPACE_SAYS": "hello"},
                                   "root": {}}, timeout_s=90)
@@ -77,7 +78,8 @@ async def said(guest: Guest, text: str, **params) -> str:
 
 
 async def test_the_users_world_is_whole(guest: Guest):
-    assert await said(guest, "hostname; cat /etc/machine-id; id -un; pwd; sudo -n id -u; echo $WORKSPACE_SAYS; nproc") == (
+    asked = "hostname; cat /etc/machine-id; id -un; pwd; sudo -n id -u; echo $WORKSPACE_SAYS; nproc"
+    assert await said(guest, asked) == (
         f"box\n{MACHINE_ID}\nuser\n{HOME}\n0\nhello\n1")
     assert await said(guest, "getent hosts box | head -n 1 | cut -d' ' -f1") == "127.0.1.1"
     assert abs(int(await said(guest, "date +%s")) - time.time()) < 60
@@ -85,7 +87,7 @@ async def test_the_users_world_is_whole(guest: Guest):
         "ext2/ext3\ndevpts\ncgroup2")
     blocks, size = (await said(guest, "stat -f -c '%b %S' /")).split()
     assert int(blocks) * int(size) > 5 << 30, "the file system fills its disk"
-    assert await said(guest, "cat /sys/class/net/lo/operstate; ping -c 1 -W 2 127.0.0.1 > /dev/null; echo up") == "unknown\nup"
+    assert await said(guest, "ping -c 1 -W 2 127.0.0.1 > /dev/null && echo up") == "up"
     ran = await guest.run("cut -d: -f3 /proc/self/cgroup")
     assert ran.stdout.decode().strip() == f"/users/{ran.exec_id}"
     for program in ("python3", "pip3", "git", "curl", "nano", "less", "rg", "jq", "tmux"):
@@ -144,18 +146,14 @@ async def test_an_agent_that_dies_is_started_again_and_what_it_ran_is_ended_not_
     await stream.head()
     await guest.start("sleep 1; pkill -9 -f berth/agent", user="root")
     async with asyncio.timeout(60):
-        while True:
-            try:
-                async with guest.another_link() as again:
-                    if again.link.info["boot_id"] != boot_id:
-                        assert again.link.info["state"] == "attached" and again.link.info["execs"] == []
-                        assert await said(again, "pgrep -c sleep || true") == "0"
-                        assert await said(again, "echo $WORKSPACE_SAYS") == "hello"
-                        break
-            except AgentLost:
-                await asyncio.sleep(0.2)
+        await guest.link.closed
     with pytest.raises(AgentLost):
         await stream.result()
+    async with guest.another_link() as again:
+        assert again.link.info["boot_id"] != boot_id
+        assert again.link.info["state"] == "attached" and again.link.info["execs"] == []
+        assert await said(again, "pgrep -c sleep || true") == "0"
+        assert await said(again, "echo $WORKSPACE_SAYS") == "hello"
 
 
 async def test_shutdown_lets_processes_clean_up_writes_everything_and_powers_off(body: LiveMachine, guest: Guest):
@@ -176,7 +174,8 @@ async def test_two_machines_of_one_template_part_ways(driver: Driver, state: Pat
         link = await GuestLink.open(live.agent_socket, 1, timeout_s=60)
         entropy = base64.b64encode(os.urandom(64)).decode()
         await link.request("resume", {"epoch": 1, "unix_time_ns": time.time_ns(), "entropy_b64": entropy}, timeout_s=60)
-        await link.request("attach", {"hostname": f"box{number}", "machine_id": "", "env": {}, "root": {}}, timeout_s=90)
+        await link.request("attach", {"hostname": f"box{number}", "machine_id": "", "env": {}, "root": {}},
+                           timeout_s=90)
         drawn.append(await said(Guest(live.agent_socket, link), "head -c 16 /dev/urandom | sha256sum; hostname"))
         await link.close()
         await driver.destroy(home)

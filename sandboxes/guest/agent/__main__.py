@@ -48,6 +48,7 @@ def _in_machine() -> None:
     world.prepare()
     agent = Agent(Machine(KEPT_AT), real=True)
     agent.end_predecessors()
+    agent.session.announce()
     Pipe(agent.loop, agent.session, _await_port())
     agent.loop.run()
 

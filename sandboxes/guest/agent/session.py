@@ -36,6 +36,12 @@ class Session:
         self._ready: deque[Stream] = deque()
         self._pending = bytearray()
 
+    def announce(self) -> None:
+        """Tells a host that still holds a session with this agent's predecessor that it is over: on a virtio port
+        nothing else does. A host that is just saying HELLO pays no heed."""
+        said = {"nonce": "", "code": "agent_lost", "detail": "the guest agent was started again"}
+        self._urgent.extend([wire.PADDING, *wire.encode_message(wire.REFUSE, 0, 0, said)])
+
     # -- bytes from and to the port --------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
