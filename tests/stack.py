@@ -2,7 +2,8 @@
 
     redis ── hostd --driver fake ── celery worker ── courier ── daphne ── gateway (a free port)
 
-Each process can be killed (-9), ended and started again by name; all are ended by their own handles at the end.
+Each process can be killed (-9), ended and started again by name; one that ends by itself is started again, as the
+product's supervisor does (Celery's worker ends when its broker dies under a task); all are ended by their handles.
 Nothing is shared with the tests' own process but files: users and tokens are made by the product's own command.
 """
 
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -53,6 +55,9 @@ class Stack:
     port: int
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _wanted: set[str] = field(default_factory=set)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _over: threading.Event = field(default_factory=threading.Event)
 
     @property
     def base_url(self) -> str:
@@ -84,10 +89,16 @@ class Stack:
     # processes
 
     def start(self, name: str) -> None:
-        log = (self.data / "log" / f"{name}.log").open("ab")
-        self.processes[name] = subprocess.Popen(self.commands()[name], cwd=ROOT, env=self.environment, stdout=log,
-                                                stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
-        log.close()
+        with self._lock, (self.data / "log" / f"{name}.log").open("ab") as log:
+            self._wanted.add(name)
+            self.processes[name] = subprocess.Popen(self.commands()[name], cwd=ROOT, env=self.environment, stdout=log,
+                                                    stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def _supervise(self) -> None:
+        while not self._over.wait(0.5):
+            with self._lock:
+                for name in [n for n in self._wanted if self.processes[n].poll() is not None]:
+                    self.start(name)
 
     def kill(self, name: str) -> None:
         """As a crash: no farewell."""
@@ -97,6 +108,8 @@ class Stack:
         self._end(name, signal.SIGTERM)
 
     def _end(self, name: str, how: signal.Signals) -> None:
+        with self._lock:
+            self._wanted.discard(name)
         process = self.processes[name]
         if process.poll() is None:
             process.send_signal(how)
@@ -162,18 +175,20 @@ class Stack:
         for name in ORDER[2:]:
             self.start(name)
         self.ready()
+        for name, process in self.processes.items():
+            assert process.poll() is None, f"{name} ended:\n{self.log(name)[-3000:]}"
+        threading.Thread(target=self._supervise, daemon=True).start()
 
     def ready(self, timeout_s: float = 90.0) -> None:
-        """Every part answers; says which process is gone instead of waiting for it."""
+        """Every part answers."""
         def answering() -> bool:
-            for name, process in self.processes.items():
-                assert process.poll() is None, f"{name} ended:\n{self.log(name)[-3000:]}"
             with contextlib.suppress(httpx.HTTPError):
                 return httpx.get(f"{self.base_url}/readyz", timeout=5).status_code == 200
             return False
         until(answering, "the whole stack is ready", timeout_s)
 
     def down(self) -> None:
+        self._over.set()
         for name in reversed(ORDER):
             if name in self.processes:
                 self._end(name, signal.SIGTERM)
