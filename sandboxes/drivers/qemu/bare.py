@@ -67,6 +67,8 @@ class BareQemu:
         try:
             qmp = await Qmp.connect(self.home.run / "qmp.sock", lambda name, data: None)
             await snapshot.loaded(qmp)
+            # The guest knows the template's placeholder until it is told its disk's real size.
+            await qmp.execute("block_resize", {"node-name": argv.ROOT_NODE, "size": self.spec.disk_gib * disks.GIB})
             yield self.home.run / "agent.sock"
             await qmp.close()
         finally:
