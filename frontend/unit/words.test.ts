@@ -64,6 +64,11 @@ describe("activity", () => {
     expect(steps).toHaveLength(1);
     expect(steps[0]).toMatchObject({ code: "pytest -q", outcome: { text: "exit 1", tone: "bad" }, execId: "e" });
   });
+  it("tells how long it took from both ends", () => {
+    const began = event("exec.started", { exec_id: "t", command: "make" });
+    const ended = { ...event("exec.ended", { exec_id: "t", command: "make", outcome: { kind: "exited", code: 0 } }), at: "2026-01-01T12:00:08.2Z" };
+    expect(stepsOf([began, ended])[0]?.detail).toBe("8.2 s");
+  });
   it("says running while no end was seen", () => {
     expect(stepsOf([event("exec.started", { exec_id: "e", command: "sleep 9" })])[0]?.outcome?.text).toBe("running");
   });

@@ -69,14 +69,18 @@ def main() -> None:
     url = os.environ["BERTH_URL"].rstrip("/")
     api = httpx.Client(base_url=f"{url}/api/v1", timeout=300,
                        headers={"Authorization": f"Bearer {os.environ['BERTH_TOKEN']}"})
-    made = [create(api, "api-refactor", cpus=2, memory_mib=1024), create(api, "docs-site"), create(api, "nightly-report")]
+    token = api.post("/tokens", json={"name": "ci-bot"}).raise_for_status().json()
+    agent = httpx.Client(base_url=f"{url}/api/v1", timeout=300, headers={"Authorization": f"Bearer {token['secret']}"})
+    made = [create(agent, "nightly-report"), create(agent, "docs-site"),
+            create(agent, "api-refactor", cpus=2, memory_mib=1024)]
     try:
-        play(api, made[0]["id"])
+        play(agent, made[2]["id"])
         api.post(f"/workspaces/{made[1]['id']}/stop?wait=true&timeout_s=120").raise_for_status()
-        photograph(url, made[0])
+        photograph(url, made[2])
     finally:
         for workspace in made:
             api.delete(f"/workspaces/{workspace['id']}?purge=true")
+        api.delete(f"/tokens/{token['id']}")
 
 
 def create(api: httpx.Client, name: str, **fields: Any) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def photograph(url: str, workspace: dict[str, Any]) -> None:
         page.goto("/")
         sign_in(page, os.environ["BERTH_USER"], os.environ["BERTH_PASSWORD"])
         expect(page.get_by_role("link", name=workspace["name"])).to_be_visible()
-        keep(page, "home.png")
+        keep(page, "home.png", clip={"x": 0, "y": 0, "width": SIZE["width"], "height": 420})
         open_workspace(page, workspace)
         entry(page, "api").click()
         open_file(page, "pages.py")
@@ -124,13 +128,14 @@ def photograph(url: str, workspace: dict[str, Any]) -> None:
         type_line(page, "cd api; clear; python3 tests.py")
         expect(rows).to_contain_text("OK", timeout=60_000)
         page.locator(".cm-line", has_text="def paginate").click()
+        page.locator(".cm-scroller").evaluate("scroller => { scroller.scrollLeft = 0; }")
         keep(page, "workspace.png")
         chromium.close()
 
 
-def keep(page: Page, name: str) -> None:
+def keep(page: Page, name: str, **how: Any) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    picture = page.screenshot(path=PICTURES / name, animations="disabled", caret="hide")
+    picture = page.screenshot(path=PICTURES / name, animations="disabled", caret="hide", **how)
     assert len(picture) < LIMIT_BYTES, f"{name} has {len(picture)} bytes, the limit is {LIMIT_BYTES}"
     print(f"{name}: {len(picture) // 1000} kB")
 

@@ -1,11 +1,12 @@
 """Which built files a page loads, read from Vite's manifest.
 
-Called by shell.py; reads `frontend/dist/manifest.json` and nothing else. A build that was replaced while the
-server runs is noticed by the file's time.
+Called by shell.py; reads `manifest.json` and nothing else: the collected one where static files were collected, so
+that a page never names a file of a newer build than the one that is served. A replaced one is noticed by its time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,11 +29,11 @@ class Assets:
 
 def assets() -> Assets:
     """Empty names where nothing was built yet: the page then says so instead of failing."""
-    path = Path(settings.FRONTEND_DIST) / "manifest.json"
-    try:
-        return _read(path, path.stat().st_mtime_ns)
-    except FileNotFoundError:
-        return Assets()
+    for folder in (settings.STATIC_ROOT, settings.FRONTEND_DIST):
+        path = Path(folder or "/nowhere") / "manifest.json"
+        with contextlib.suppress(FileNotFoundError):
+            return _read(path, path.stat().st_mtime_ns)
+    return Assets()
 
 
 @lru_cache(maxsize=2)

@@ -35,7 +35,8 @@ export function stepsOf(events: BerthEvent[]): Step[] {
 
 /** The end of an exec completes its start; the row keeps its place in time and its actor. */
 function merged(start: Step, end: Step): Step {
-  return { ...start, code: start.code || end.code, outcome: end.outcome, detail: end.detail || start.detail };
+  const took = duration(Math.max(0, Date.parse(end.at) - Date.parse(start.at)));
+  return { ...start, code: start.code || end.code, outcome: end.outcome, detail: end.detail || took };
 }
 
 function stepOf(event: BerthEvent): Step {
