@@ -90,5 +90,5 @@ async def let_go(machines: Machines) -> None:
             await body.detach()
         except (SandboxError, OSError) as error:
             log.failure("body.not_let_go", error, machine_id=body.machine_id)
-    machines.feed.close()
+    machines.close()
     await machines.driver.close()

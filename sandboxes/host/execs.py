@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sandboxes.errors import Busy, DiskFull, NotFound
-from sandboxes.host import durable, log, records
+from sandboxes.host import log
 from sandboxes.host.body import Body
 from sandboxes.host.clock import now_text
+from sandboxes.host.journal import Journal
+from sandboxes.host.outputs import Output, erase_output, open_output
 from sandboxes.host.records import Json, Record
-from sandboxes.host.running import Running, open_tape
-from sandboxes.host.scroll import Scroll
-from sandboxes.host.tape import Tape
+from sandboxes.host.running import Running
 
 KEPT = 1000
 #: Of the output of ended execs; and of what all that run may still write. Per machine: one must not fill the host.
@@ -42,19 +42,18 @@ class Ended(NamedTuple):
 class Execs:
     def __init__(self, folder: Path, tell: Tell, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._folder, self._tell, self._kept, self._kept_bytes = folder, tell, kept, kept_bytes
+        self._journal = Journal(folder)
         self._ended_bytes = 0
         self._seq = 0
         self.running: dict[str, Running] = {}
         #: Oldest first.
         self._ended: dict[str, Ended] = {}
-        self._made = False
 
     # -- what a former hostd left -------------------------------------------------------------------------------------
 
     def load(self, body: Body | None) -> None:
         """Ended ones are noted; the others go on if `body` is the incarnation they ran in, else they are lost."""
-        found = [record for exec_id in records.found_in(self._folder) if (record := self._read_or_erase(exec_id))]
-        for record in sorted(found, key=lambda record: record.seq):
+        for record in self._journal.load():
             self._seq = max(self._seq, record.seq)
             if record.ended is not None:
                 self._keep(record, self._size_bytes(record))
@@ -67,16 +66,9 @@ class Execs:
         with self.opened(record) as tape:
             return tape.size_bytes
 
-    def _read_or_erase(self, exec_id: str) -> Record | None:
-        record = records.read(self._folder, exec_id)
-        if record is None:  # hostd died within its first line, so nothing was started
-            records.erase(self._folder, exec_id, is_tty=False)
-        return record
-
     def _lose(self, record: Record) -> None:
         try:
-            record.note(self._folder, ended=_ended_unseen())
-            record.close()
+            self._journal.note(record, ended=_ended_unseen())
         except DiskFull as error:
             log.failure("exec.end_not_written", error, exec_id=record.exec_id)  # `record` reads it as lost all the same
             record.ended = _ended_unseen()
@@ -103,17 +95,13 @@ class Execs:
         return running
 
     def _new(self, request: Json, actor: Json, body: Body) -> Record:
-        if not self._made:
-            with durable.space_matters("the exec folder"):
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._made = True
         self._seq += 1
         record = Record(request["exec_id"], self._seq, body.epoch, request, actor, now_text())
-        record.write(self._folder)
+        self._journal.add(record)
         return record
 
     def _go(self, record: Record, body: Body, *, adopted: bool = False) -> Running:
-        running = Running(record, self._folder, body, self._has_begun, self._has_ended, adopted=adopted)
+        running = Running(record, self._folder, self._journal, body, self._has_begun, self._has_ended, adopted=adopted)
         self.running[record.exec_id] = running
         running.task = asyncio.create_task(running.run(), name=f"exec {record.exec_id}")
         return running
@@ -125,7 +113,7 @@ class Execs:
         record = running.record
         self.running.pop(record.exec_id, None)
         if record.started is None and (record.ended or {})["outcome"].get("reason") == "refused":
-            records.erase(self._folder, record.exec_id, is_tty=record.is_tty)
+            self._journal.erase(record.exec_id)
             return
         self._tell_end(record)
         self._keep(record, running.tape.size_bytes)
@@ -141,7 +129,9 @@ class Execs:
             exec_id = next(iter(self._ended))
             old = self._ended.pop(exec_id)
             self._ended_bytes -= old.size_bytes
-            records.erase(self._folder, exec_id, is_tty=old.is_tty, quiet=old.size_bytes == 0)
+            if old.size_bytes:
+                erase_output(self._folder, exec_id, is_tty=old.is_tty)
+            self._journal.erase(exec_id)
 
     def _require_room(self, request: Json) -> None:
         """Raises Busy when what runs may already write all that one machine's execs may."""
@@ -156,16 +146,16 @@ class Execs:
         running = self.running.get(exec_id)
         if running is not None:
             return running.record
-        record = records.read(self._folder, exec_id) if exec_id in self._ended else None
+        record = self._journal.read(exec_id) if exec_id in self._ended else None
         if record is None:
             raise NotFound("no such exec")
         record.ended = record.ended or _ended_unseen()
         return record
 
     @contextlib.contextmanager
-    def opened(self, record: Record) -> Iterator[Tape | Scroll]:
+    def opened(self, record: Record) -> Iterator[Output]:
         """The output. Files of their own for each reader: an exec may end, and be erased, while it is read."""
-        tape = open_tape(self._folder, record)
+        tape = open_output(self._folder, record)
         running = self.running.get(record.exec_id)
         if running is not None:
             tape.truncated.update(running.tape.truncated)
@@ -209,11 +199,8 @@ class Execs:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def purge(self) -> None:
-        for exec_id, ended in self._ended.items():
-            records.erase(self._folder, exec_id, is_tty=ended.is_tty)
-        self._ended.clear()
-        self._ended_bytes = 0
+    def close(self) -> None:
+        self._journal.close()
 
 
 def _ended_unseen() -> Json:

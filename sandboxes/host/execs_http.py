@@ -14,10 +14,10 @@ from sandboxes.errors import Conflict
 from sandboxes.host import http, requests
 from sandboxes.host.execs import Execs
 from sandboxes.host.machines import Machines
+from sandboxes.host.outputs import Output
 from sandboxes.host.records import Json, Record
 from sandboxes.host.running import Running
-from sandboxes.host.scroll import Scroll
-from sandboxes.host.tape import STDERR, STDOUT, Tape
+from sandboxes.host.tape import STDERR, STDOUT
 
 STREAMS = {"stdout": STDOUT, "stderr": STDERR}
 PIECE_BYTES = 256 * 1024
@@ -173,7 +173,7 @@ def _at_once(running: Running, encoding: str) -> web.Response:
     return http.reply(value, 200 if running.record.state == "ended" else 202)
 
 
-def inlined(record: Record, tape: Tape | Scroll, encoding: str) -> Json:
+def inlined(record: Record, tape: Output, encoding: str) -> Json:
     """The public record with the output kept so far; of a terminal's, the newest `max_output_bytes`."""
     value = record.public()
     for name, tag in STREAMS.items():

@@ -78,10 +78,15 @@ class Machines:
         """After destroy: no exec and no output of it stays."""
         execs = self._execs.pop(machine_id, None)
         if execs is not None:
-            execs.purge()
+            execs.close()
         folder = self.registry.folder_of(machine_id) / "execs"
         await asyncio.to_thread(shutil.rmtree, folder, True)
         await asyncio.to_thread(shutil.rmtree, self.home(machine_id).path, True)
+
+    def close(self) -> None:
+        for execs in self._execs.values():
+            execs.close()
+        self.feed.close()
 
     async def observe(self, machine: Machine) -> Json:
         current = machine.current
@@ -89,8 +94,14 @@ class Machines:
             "machine_id": machine.machine_id, "generation": machine.generation, "phase": machine.phase.value,
             "operation": current.to_json() if current else None,
             "disk_used_bytes": await self._disk_used_bytes(machine), "end_reason": machine.end_reason,
-            "running_since": machine.running_since, "spec": machine.spec.to_json() if machine.spec else None,
+            "running_since": machine.running_since, "condition": self._condition(machine),
+            "spec": machine.spec.to_json() if machine.spec else None,
         }
+
+    def _condition(self, machine: Machine) -> str:
+        """"" or why the guest stands still though its body lives, e.g. "host_disk_full"."""
+        body = self.bodies.get(machine.machine_id)
+        return str(getattr(body.live, "condition", "")) if body is not None else ""
 
     async def _disk_used_bytes(self, machine: Machine) -> int:
         if machine.phase is Phase.ABSENT:

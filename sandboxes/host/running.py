@@ -20,9 +20,10 @@ from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host import log
 from sandboxes.host.body import Body, BodyEnded
 from sandboxes.host.clock import now_text, seconds_of, text_of
+from sandboxes.host.journal import Journal
+from sandboxes.host.outputs import open_output
 from sandboxes.host.records import Json, Record
-from sandboxes.host.scroll import Scroll
-from sandboxes.host.tape import STDERR, STDOUT, Tape
+from sandboxes.host.tape import STDERR, STDOUT
 
 DISK_PAUSE_S = 0.5
 START_S = 60.0
@@ -30,19 +31,13 @@ LINK_S = 15.0
 STDIN_PIECE = 64 * 1024
 
 
-def open_tape(folder: Path, record: Record, *, fresh: bool = False) -> Tape | Scroll:
-    if record.is_tty:
-        return Scroll(folder, record.exec_id)
-    return Tape(folder, record.exec_id, record.limit_bytes, fresh=fresh)
-
-
 class Running:
     """`begun` tells the first caller that it started (or why not); `ended` is set once the end is on disk."""
 
-    def __init__(self, record: Record, folder: Path, body: Body, on_begin: Callable[[Record], None],
+    def __init__(self, record: Record, folder: Path, journal: Journal, body: Body, on_begin: Callable[[Record], None],
                  on_end: Callable[[Running], None], *, adopted: bool = False) -> None:
-        self.record, self.folder, self.body = record, folder, body
-        self.tape = open_tape(folder, record, fresh=not adopted)
+        self.record, self._journal, self.body = record, journal, body
+        self.tape = open_output(folder, record, fresh=not adopted)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         #: Done once the end is on disk.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -82,7 +77,6 @@ class Running:
             await self._finish(_lost("host_error"))
         finally:
             self.tape.close()
-            self.record.close()
 
     async def _until_ended(self) -> None:
         while self.record.ended is None:
@@ -159,7 +153,7 @@ class Running:
         """Ends the whole tree in the guest; the end itself is seen as any other. Repeatable."""
         link = await self.body.soon(5)
         if self.record.killed_by is None:
-            self.record.note(self.folder, killed_by=by)
+            self._journal.note(self.record, killed_by=by)
         with contextlib.suppress(NotFound):
             await link.request("exec.kill", {"exec_id": self.record.exec_id, "reason": "killed"})
 
@@ -179,7 +173,7 @@ class Running:
         self._ring()
 
     async def _note(self, **happened: Any) -> None:
-        await self._patiently(lambda: self.record.note(self.folder, **happened))
+        await self._patiently(lambda: self._journal.note(self.record, **happened))
 
     async def _patiently(self, write: Callable[[], None]) -> None:
         """Repeats what a full disk refuses until there is space. The guest is held back meanwhile."""

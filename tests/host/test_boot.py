@@ -219,7 +219,7 @@ async def test_waiting_operations_and_feeds_hold_nobody_up(hostd: Inside):
     host = (await hostd.call("GET", "/v1/host")).json
     seq = (await hostd.call("GET", f"/v1/feed?after={host['feed_seq']}")).json["next"]
     polls = [asyncio.create_task(hostd.call("GET", f"/v1/feed?after={seq}&wait_s=30")) for _ in range(50)]
-    polls += [asyncio.create_task(hostd.exec(mid, "read x", stdin_open=True, wait_s=30)) for _ in range(20)]
+    polls += [asyncio.create_task(hostd.exec(mid, "cat", stdin_open=True, wait_s=30)) for _ in range(20)]
     await eventually(lambda: all_run(hostd, mid, 20), "all wait")
     record = await hostd.exec(mid, "echo between")
     assert record["stdout"] == "between\n"
