@@ -59,24 +59,25 @@ def wake(workspace: Workspace, actor: Actor, cause: str) -> Workspace:
     return _want_running(actor, workspace, Command.WAKE, cause)[0]
 
 
-def stop(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+def stop(actor: Actor, workspace: Workspace, *, cause: str = "") -> tuple[Workspace, Answer]:
+    """`cause` names a rule that decided it; without one it is the actor's own wish."""
     with transaction.atomic():
         row = _locked(workspace)
         answer = _permitted(row, Command.STOP)
         if answer is Answer.ACCEPTED:
             row.failed_reason, row.failed_detail = "", ""
-            _set_intent(row, "stopped", actor, f"stopped by {actor.name}")
+            _set_intent(row, "stopped", actor, cause or f"stopped by {actor.name}")
     return row, answer
 
 
-def standby(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
+def standby(actor: Actor, workspace: Workspace, *, cause: str = "") -> tuple[Workspace, Answer]:
     """Keeping memory needs memory images, which no host of this version makes: refused with a reason."""
     with transaction.atomic():
         row = _locked(workspace)
         return row, _permitted(row, Command.STANDBY)
 
 
-def delete(actor: Actor, workspace: Workspace, *, purge: bool = False) -> tuple[Workspace, Answer]:
+def delete(actor: Actor, workspace: Workspace, *, purge: bool = False, cause: str = "") -> tuple[Workspace, Answer]:
     """Into the trash, in every state; the name is free at once. `purge` ends the time of grace now."""
     with transaction.atomic():
         row = _locked(workspace)
@@ -84,7 +85,7 @@ def delete(actor: Actor, workspace: Workspace, *, purge: bool = False) -> tuple[
         now = timezone.now()
         if answer is Answer.ACCEPTED:
             row.purge_at = now if purge else now + timedelta(seconds=settings.TRASH_S)
-            _set_intent(row, "deleted", actor, f"deleted by {actor.name}")
+            _set_intent(row, "deleted", actor, cause or f"deleted by {actor.name}")
         elif purge and (row.purge_at is None or row.purge_at > now):
             answer, row.purge_at = Answer.ACCEPTED, now
             _set_intent(row, "deleted", actor, f"deleted by {actor.name}")
@@ -123,10 +124,11 @@ def patch(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Work
 
 
 def touch(workspace_id: str, kind: str) -> None:
-    """Notes activity (`exec`, `terminal`, `file`, `preview`, …), at most once in ten seconds per workspace."""
+    """Notes activity (`exec`, `terminal`, `file`, `preview`, …), at most once in ten seconds per workspace. A stamp
+    from the future was made before the clock went back: it is no reason to miss what happens now."""
     now = timezone.now()
     Workspace.objects.filter(pk=workspace_id).filter(
-        Q(last_activity_at=None) | Q(last_activity_at__lt=now - TOUCH_EVERY)
+        Q(last_activity_at=None) | Q(last_activity_at__lt=now - TOUCH_EVERY) | Q(last_activity_at__gt=now + TOUCH_EVERY)
     ).update(last_activity_at=now, last_activity_kind=kind[:20])
 
 
