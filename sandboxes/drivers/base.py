@@ -8,7 +8,7 @@ agent speaks `sandboxes/guest/protocol.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +17,14 @@ from sandboxes.spec import MachineSpec, Shape
 
 #: Told the name of each stage while it happens ("disk", "network", "memory", "agent"); must not block.
 OnStage = Callable[[str], None]
+#: What makes a prepared change true, called at the one moment when it may be; raises to call it off.
+Commit = Callable[[], Awaitable[None]]
+#: More files than this lie one upon another in no disk that a driver keeps in order (`collapse`).
+DEEPEST = 16
+
+
+async def nothing() -> None:
+    """A commit that asks for nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +56,33 @@ class MachineHome:
     def run(self) -> Path:
         return self.path / "run"
 
+    @property
+    def standby(self) -> Path:
+        """A capture. That it is there, complete, is what "parked" means; it comes and goes by one rename."""
+        return self.path / "standby"
+
+    def checkpoint(self, checkpoint_id: str) -> Path:
+        return self.path / "checkpoints" / checkpoint_id
+
 
 @dataclass(frozen=True)
 class Capture:
-    """A point a machine can be resumed from. `folder` holds what only the driver understands."""
+    """A point a machine's disk can go back to, and (`memory_bytes` > 0) its memory, too. `folder` holds what only the
+    driver understands. Layers are shared by hard link: who needs one has a name for it, and the last name frees it.
+    """
 
     folder: Path
     pause_ms: float
     memory_bytes: int
     fingerprint: str
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a capture holds on the host's disk, by its own files: the layers below its topmost are other captures'."""
+
+    disk_bytes: int
+    memory_bytes: int
 
 
 class LiveMachine(Protocol):
@@ -76,10 +102,17 @@ class LiveMachine(Protocol):
     async def fit_disk(self, disk_gib: int) -> None:
         """Tells the guest's root device its real size (a template has a placeholder's)."""
 
-    async def capture(self, into: Path) -> Capture:
-        """Captures disk and memory at one instant; the machine goes on over a fresh head.
+    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
+        """Captures disk and memory (or the disk alone) at one instant; the machine goes on over a fresh head.
 
-        The caller has quiesced the guest and its link if it wants `clean` consistency.
+        The caller has quiesced the guest and its link if it wants `clean` consistency. On failure the machine goes on.
+        Where the capabilities deny memory images, memory is refused as Conflict, reason `no_memory_images`.
+        """
+
+    async def park(self, into: Path, commit: Commit) -> Capture:
+        """A capture after which the machine stands still; then `commit`; then the body is ended.
+
+        When anything up to the commit's end fails, the machine goes on.
         """
 
 
@@ -93,17 +126,48 @@ class Driver(Protocol):
     async def create_disk(self, home: MachineHome, spec: MachineSpec) -> None:
         """Makes the root disk's writable head. Idempotent. Raises DiskFull before anything is half made."""
 
-    async def disk_used_bytes(self, home: MachineHome) -> int: ...
+    async def disk_used_bytes(self, home: MachineHome) -> int:
+        """Disk, standby and checkpoints together, each file once; not what all machines share."""
+
+    # Without a body. Each of these is whole or did not happen.
+
+    async def freeze(self, home: MachineHome, into: Path) -> Capture:
+        """The disk as it is becomes a capture without memory; a fresh head opens over it."""
+
+    async def adopt(self, home: MachineHome, capture_folder: Path, before_swap: Commit = nothing) -> None:
+        """The disk becomes a fresh head over that capture's. A body that lives is ended by `before_swap`, which is
+        called when nothing can fail any more but the swap itself.
+        """
+
+    async def share(self, capture_folder: Path, into: Path, *, memory: bool) -> Capture:
+        """The same capture under a second name, with or without its memory. Costs no space."""
+
+    async def fits(self, capture_folder: Path, spec: MachineSpec) -> str:
+        """"" when that capture's memory can be resumed as this machine here, else the reason why not:
+        `memory_image_missing`, `memory_image_unfit`. Damage shows when it is resumed."""
+
+    async def usage(self, capture_folder: Path) -> Use: ...
+
+    async def depth(self, home: MachineHome) -> int:
+        """How many files lie one upon another in the disk, its base not counted. 0: no disk."""
+
+    async def collapse(self, home: MachineHome, max_depth: int) -> int:
+        """Shortens the disk's chain when it is deeper, by a new file; shared layers are never written. Answers the
+        depth. With a body or without, and of a parked machine's standby, too."""
 
     async def launch(self, home: MachineHome, spec: MachineSpec, on_stage: OnStage) -> LiveMachine:
         """A body in the state "agent waits, root not mounted". On any failure nothing of it is left."""
 
     async def resume(self, home: MachineHome, spec: MachineSpec, capture: Capture,
                      on_stage: OnStage) -> LiveMachine:
-        """A body that goes on from a capture (fresh head over its layer). Raises Conflict when it does not fit."""
+        """A body that goes on from a capture (fresh head over its layer). Raises Conflict, with one of the reasons
+        of `fits` or `memory_image_damaged`, before anything runs.
+        """
 
     async def find(self, home: MachineHome) -> LiveMachine | None:
-        """The body that a former hostd left running, or None. Cleans what a dead body left (socket, netns, tap)."""
+        """The body that a former hostd left running, or None. Cleans what a dead body left (socket, netns, tap). One
+        that stands still because a capture was cut off goes on.
+        """
 
     async def release(self, home: MachineHome) -> None:
         """Takes down what belongs to a body that has ended: namespace, tap, cgroup, sockets. Repeatable."""

@@ -17,10 +17,11 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from sandboxes.drivers.base import Capabilities, Capture, MachineHome, OnStage
+from sandboxes.drivers.base import Capabilities, Capture, Commit, MachineHome, OnStage, Use, nothing
 from sandboxes.drivers.records import (
     forget_body,
     mark,
@@ -30,9 +31,11 @@ from sandboxes.drivers.records import (
     recorded_body,
     recorded_machine_id,
 )
-from sandboxes.errors import AgentLost, Conflict
+from sandboxes.errors import AgentLost, Conflict, DiskFull
+from sandboxes.linux import atomic
 from sandboxes.linux.bodies import Body
 from sandboxes.linux.names import instance_of
+from sandboxes.linux.processes import ProcessFailed, run_blocking
 from sandboxes.linux.space import reserved
 from sandboxes.linux.spawner import JailPlan, Spawner
 from sandboxes.spec import MachineSpec, Shape
@@ -49,10 +52,11 @@ CODE = Path(__file__).resolve().parents[2]
 class FakeMachine:
     """A live body of the fake driver."""
 
-    def __init__(self, body: Body, agent_socket: Path) -> None:
+    def __init__(self, home: MachineHome, body: Body) -> None:
+        self.home = home
         self.body = body
         self.pid = body.pid
-        self.agent_socket = agent_socket
+        self.agent_socket = home.run / "agent.sock"
         self.condition = ""
 
     async def wait_end(self) -> str:
@@ -64,8 +68,19 @@ class FakeMachine:
     async def fit_disk(self, disk_gib: int) -> None:
         """A folder has no size of its own."""
 
-    async def capture(self, into: Path) -> Capture:
-        raise Conflict("the fake driver keeps no memory images", reason="memory_images_unsupported")
+    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
+        if memory:
+            raise _no_memory_images()
+        began = time.monotonic()
+        await asyncio.to_thread(_copy_disk, self.home.disk, into)
+        return Capture(into, (time.monotonic() - began) * 1000, 0, "")
+
+    async def park(self, into: Path, commit: Commit) -> Capture:
+        raise _no_memory_images()
+
+
+def _no_memory_images() -> Conflict:
+    return Conflict("the fake driver keeps no memory images", code="no_memory_images", reason="no_memory_images")
 
 
 class FakeDriver:
@@ -94,7 +109,43 @@ class FakeDriver:
             aside.rename(root)
 
     async def disk_used_bytes(self, home: MachineHome) -> int:
-        return await asyncio.to_thread(_used_bytes, home.disk)
+        folders = [home.disk, home.path / "checkpoints"]
+        return sum([await asyncio.to_thread(_used_bytes, folder) for folder in folders])
+
+    async def usage(self, capture_folder: Path) -> Use:
+        return Use(await asyncio.to_thread(_used_bytes, capture_folder), 0)
+
+    async def freeze(self, home: MachineHome, into: Path) -> Capture:
+        await asyncio.to_thread(_copy_disk, home.disk, into)
+        return Capture(into, 0.0, 0, "")
+
+    async def adopt(self, home: MachineHome, capture_folder: Path, before_swap: Commit = nothing) -> None:
+        home.disk.mkdir(parents=True, exist_ok=True)
+        aside = home.disk / ".root.new"
+        try:
+            await asyncio.to_thread(_copy_root, capture_folder / "root", aside)
+            await before_swap()
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        if (home.disk / "root").exists():
+            atomic.exchange(aside, home.disk / "root")
+        else:
+            aside.rename(home.disk / "root")
+        await asyncio.to_thread(shutil.rmtree, aside, True)
+
+    async def share(self, capture_folder: Path, into: Path, *, memory: bool) -> Capture:
+        await asyncio.to_thread(_copy_disk, capture_folder, into)
+        return Capture(into, 0.0, 0, "")
+
+    async def fits(self, capture_folder: Path, spec: MachineSpec) -> str:
+        return "memory_image_missing"
+
+    async def depth(self, home: MachineHome) -> int:
+        return 1 if (home.disk / "root").exists() else 0
+
+    async def collapse(self, home: MachineHome, max_depth: int) -> int:
+        return await self.depth(home)
 
     async def launch(self, home: MachineHome, spec: MachineSpec, on_stage: OnStage) -> FakeMachine:
         await self.release(home)
@@ -107,7 +158,7 @@ class FakeDriver:
             body = await self._start(home, spec)
             note_body(home, body)
             on_stage("agent")
-            machine = FakeMachine(body, home.run / "agent.sock")
+            machine = FakeMachine(home, body)
             await _appears(machine.agent_socket, body, timeout_s=20)
         except BaseException:
             await self.release(home)
@@ -125,12 +176,12 @@ class FakeDriver:
             os.close(nothing)
 
     async def resume(self, home: MachineHome, spec: MachineSpec, capture: Capture, on_stage: OnStage) -> FakeMachine:
-        raise Conflict("the fake driver keeps no memory images", reason="memory_images_unsupported")
+        raise _no_memory_images()
 
     async def find(self, home: MachineHome) -> FakeMachine | None:
         body = recorded_body(home)
         if body is not None and body.alive():
-            return FakeMachine(body, home.run / "agent.sock")
+            return FakeMachine(home, body)
         await self.release(home)
         return None
 
@@ -208,6 +259,24 @@ def _write_skeleton(root: Path) -> None:
         (root / "etc" / name).chmod(0o644)
     with contextlib.suppress(PermissionError):
         os.chown(root / "home/user", USER_ID, USER_ID)
+
+
+def _copy_disk(source: Path, into: Path) -> None:
+    """A "layer" is a copy of the whole folder, whole or not there. Raises DiskFull before anything is left behind."""
+    into.mkdir(parents=True, exist_ok=True)
+    _copy_root(source / "root", into / "root")
+
+
+def _copy_root(source: Path, into: Path) -> None:
+    shutil.rmtree(into, ignore_errors=True)
+    with reserved(into.parent, _used_bytes(source), "a copy of a disk"):
+        try:
+            run_blocking(["cp", "-a", "--reflink=auto", str(source), str(into)], timeout_s=600)
+        except BaseException as error:
+            shutil.rmtree(into, ignore_errors=True)
+            if isinstance(error, ProcessFailed) and "No space left" in str(error):
+                raise DiskFull(f"no space for a copy of a disk: {error}") from error
+            raise
 
 
 def _used_bytes(folder: Path) -> int:

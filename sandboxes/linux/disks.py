@@ -8,10 +8,12 @@ make the chain is written in `chain.json`, published whole. Layers are never wri
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import shutil
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,16 @@ async def create(folder: Path, base: Path, disk_gib: int) -> Chain:
     return chain
 
 
-async def adopt(folder: Path, source: Path) -> Chain:
-    """The disk of `folder` becomes a fresh head over the frozen chain in `source`; files nobody names then go."""
+async def nothing() -> None:
+    """What `adopt` does before the swap when there is nothing to do."""
+
+
+async def adopt(folder: Path, source: Path, before_swap: Callable[[], Awaitable[None]] = nothing) -> Chain:
+    """The disk of `folder` becomes a fresh head over the frozen chain in `source`; files nobody names then go.
+
+    All that can fail for want of space is done first, then `before_swap` (it ends the body), then one rename: up to it
+    the disk is what it was, whatever happens.
+    """
     frozen = read_chain(source)
     if frozen is None:
         raise StepFailed("this capture has no disk")
@@ -80,10 +90,39 @@ async def adopt(folder: Path, source: Path) -> Chain:
         share(source / frozen.base, folder / "base.img")
         layers = tuple(_share_layer(source / name, folder) for name in (*frozen.layers, frozen.head))
         chain = Chain("base.img", layers, fresh_head(folder), frozen.size_bytes)
-        await create_head(folder, chain)
+        head = await create_head(folder, chain)
+        try:
+            await before_swap()
+        except BaseException:
+            head.unlink(missing_ok=True)
+            raise
         write_chain(folder, chain)
     collect(folder, chain)
     return chain
+
+
+async def freeze(folder: Path, into: Path) -> Chain:
+    """Of a disk without a body: its head becomes a layer, named in `into` together with all below; a fresh head opens.
+
+    Cut off half-way the disk has one layer more, which holds the same bytes.
+    """
+    chain = read_chain(folder)
+    if chain is None:
+        raise StepFailed("this machine has no disk")
+    into.mkdir(parents=True, exist_ok=True)
+    with reserved(folder, HEAD_BYTES, "a checkpoint of a disk"):
+        grown = chain.frozen(fresh_head(folder))
+        await create_head(folder, grown)
+        write_chain(folder, grown)
+        name_frozen(folder, grown, into)
+    return grown
+
+
+def name_frozen(folder: Path, grown: Chain, into: Path) -> None:
+    """The layers of `grown` under names in `into`, then the chain that makes them a disk."""
+    for name in (grown.base, *grown.layers):
+        share(folder / name, into / name)
+    write_chain(into, Chain(grown.base, grown.layers[:-1], grown.layers[-1], grown.size_bytes))
 
 
 def _share_layer(source: Path, folder: Path) -> str:
@@ -189,9 +228,64 @@ async def grow(folder: Path, chain: Chain, disk_gib: int) -> Chain:
     return grown
 
 
-def used_bytes(folder: Path) -> int:
-    """What this disk alone occupies: layers and head, not the shared base."""
-    return sum(path.stat().st_blocks * 512 for path in folder.glob("*.qcow2"))
+# -- depth -------------------------------------------------------------------------------------------------------------
+
+def depth(chain: Chain) -> int:
+    """How many files above the base a read may go through."""
+    return len(chain.layers) + 1
+
+
+async def flatten(folder: Path, chain: Chain) -> str:
+    """All of the chain's layers as one new layer over the base, beside them; answers its name. Nothing is switched yet.
+
+    A private copy of the topmost layer takes in what the others hold: none of them, which others may share, is written.
+    """
+    top = folder / chain.layers[-1]
+    name = _flat_name(folder)
+    aside = folder / f".{name}.new"
+    held = sum((folder / layer).stat().st_blocks * 512 for layer in chain.layers)
+    with reserved(folder, held, "a shorter chain"):
+        try:
+            await asyncio.to_thread(copy_sparse, top, aside)
+            await run(["qemu-img", "rebase", "-q", "-F", "raw", "-b", str((folder / chain.base).resolve()),
+                       f"json:{json.dumps(opened(folder, chain.base, (*chain.layers[:-1], aside.name)))}"],
+                      timeout_s=3600)
+            await asyncio.to_thread(atomic.publish, aside, folder / name)
+        except (ProcessFailed, OSError) as error:
+            aside.unlink(missing_ok=True)
+            if "No space left" in str(error):
+                raise DiskFull(f"no space for a shorter chain: {error}") from error
+            raise StepFailed(f"the chain cannot be shortened: {error}") from error
+    return name
+
+
+def _flat_name(folder: Path) -> str:
+    numbers = [int(path.stem.removeprefix("flat-")) for path in folder.glob("flat-*.qcow2")]
+    return f"flat-{max(numbers, default=0) + 1}.qcow2"
+
+
+def opened(folder: Path, base: str, files: Sequence[str]) -> dict[str, Any]:
+    """The images of a chain as QEMU's tools open them, each named by us: no name inside a file is followed."""
+    below: dict[str, Any] = {"driver": "raw", "file": _file(folder / base)}
+    for name in files:
+        below = {"driver": "qcow2", "file": _file(folder / name), "backing": below}
+    return below
+
+
+def _file(path: Path) -> dict[str, Any]:
+    return {"driver": "file", "filename": str(path.resolve())}
+
+
+# -- space -------------------------------------------------------------------------------------------------------------
+
+def used_bytes(paths: Iterable[Path]) -> int:
+    """What these files occupy, each inode once however many names it has."""
+    seen: dict[tuple[int, int], int] = {}
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            seen[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(seen.values())
 
 
 def remove(folder: Path) -> None:

@@ -120,12 +120,12 @@ def write_pages(path: Path, mapping: Mapping) -> None:
         os.close(memory)
 
 
-def apply_pages(path: Path, fd: int) -> None:
-    """Writes a pages file into a file of the memory's size, leaving pages of zeros as holes."""
+def apply_pages(path: Path, fd: int, *, over_zeros: bool = True) -> None:
+    """Writes a pages file into a file of the memory's size. Over nothing but zeros, pages of zeros stay holes."""
     for offset, data in load_pages(path):
         for at in range(0, len(data), PAGE):
             page = data[at:at + PAGE]
-            if page.count(0) != len(page):
+            if not over_zeros or page.count(0) != len(page):
                 _write_exactly(fd, page, offset + at)
 
 

@@ -21,6 +21,8 @@ FD_HEAD_READ_ONLY = 12
 FD_FIRST_LAYER = 13
 
 ROOT_NODE, ROOT_DEVICE = "root", "root-device"
+#: The raw file at the bottom of every root disk, as `_root_chain` names it.
+BASE_NODE = "layer-0"
 CONSOLE_BYTES = 65536
 TRANSLATION_CACHE_MIB = 64
 

@@ -11,12 +11,13 @@ import hashlib
 import logging
 import os
 import shutil
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandboxes.drivers import records
-from sandboxes.drivers.base import Capabilities, Capture, MachineHome, OnStage
-from sandboxes.drivers.qemu import embody, facts, kvm_probe
+from sandboxes.drivers.base import Capabilities, Capture, Commit, MachineHome, OnStage, Use, nothing
+from sandboxes.drivers.qemu import captures, embody, facts, kvm_probe
 from sandboxes.drivers.qemu.embody import Order, Workshop
 from sandboxes.drivers.qemu.machine import Birth, QemuMachine
 from sandboxes.drivers.qemu.snapshot import Image, read_image
@@ -89,7 +90,41 @@ class QemuDriver:
         return kept
 
     async def disk_used_bytes(self, home: MachineHome) -> int:
-        return await asyncio.to_thread(disks.used_bytes, home.disk)
+        return await asyncio.to_thread(captures.held_bytes, home)
+
+    async def usage(self, capture_folder: Path) -> Use:
+        return await asyncio.to_thread(captures.usage, capture_folder)
+
+    async def freeze(self, home: MachineHome, into: Path) -> Capture:
+        await embody.repair_if_unclean(home)
+        await disks.freeze(home.disk, into)
+        return Capture(into, 0.0, 0, "")
+
+    async def adopt(self, home: MachineHome, capture_folder: Path, before_swap: Commit = nothing) -> None:
+        await disks.adopt(home.disk, capture_folder, before_swap)
+
+    async def share(self, capture_folder: Path, into: Path, *, memory: bool) -> Capture:
+        return await asyncio.to_thread(captures.share, capture_folder, into, memory=memory)
+
+    async def fits(self, capture_folder: Path, spec: MachineSpec) -> str:
+        image = read_image(capture_folder)
+        if image is None:
+            return "memory_image_missing"
+        unfit = image.fingerprint != (await self.means()).templates.fingerprint(spec.shape)
+        return "memory_image_unfit" if unfit else ""
+
+    async def depth(self, home: MachineHome) -> int:
+        chain = disks.read_chain(home.disk)
+        return disks.depth(chain) if chain is not None else 0
+
+    async def collapse(self, home: MachineHome, max_depth: int) -> int:
+        if await self.depth(home) > max_depth:
+            machine = await self.find(home)
+            if machine is not None:
+                await machine.shorten()
+            else:
+                await captures.shorten(home)
+        return await self.depth(home)
 
     # -- bodies ------------------------------------------------------------------------------------------------------
 
@@ -123,24 +158,27 @@ class QemuDriver:
         if chain is not None:
             disks.collect(home.disk, await disks.grow(home.disk, chain, spec.disk_gib))
 
-    async def _embody(self, means: Means, home: MachineHome, spec: MachineSpec, image: Image,
-                      on_stage: OnStage) -> QemuMachine:
-        order = Order(home, spec.machine_id, spec.shape, image.fingerprint, image)
+    async def _embody(self, means: Means, home: MachineHome, spec: MachineSpec, image: Image, on_stage: OnStage,
+                      proof: Awaitable[None] | None = None) -> QemuMachine:
+        order = Order(home, spec.machine_id, spec.shape, image.fingerprint, image, proof)
         machine = await means.workshop.embody(order, on_stage)
         self._machines[home.path] = machine
         return machine
 
     async def resume(self, home: MachineHome, spec: MachineSpec, capture: Capture, on_stage: OnStage) -> QemuMachine:
         means = await self.means()
-        image = read_image(capture.folder)
-        if image is None:
-            raise Conflict("there is no complete memory image", reason="memory_image_missing")
-        if image.fingerprint != means.templates.fingerprint(spec.shape):
-            raise Conflict("this memory image was captured on another kind of machine", reason="memory_image_unfit")
+        reason, image = await self.fits(capture.folder, spec), read_image(capture.folder)
+        if reason or image is None:
+            raise Conflict(captures.WHY_NOT.get(reason, reason), reason=reason)
         await self.release(home)
-        on_stage("disk")
-        await disks.adopt(home.disk, capture.folder)
-        return await self._embody(means, home, spec, image, on_stage)
+        proof = asyncio.create_task(captures.prove(image), name=f"proof {spec.machine_id}")
+        try:
+            on_stage("disk")
+            await disks.adopt(home.disk, capture.folder)
+            return await self._embody(means, home, spec, image, on_stage, proof)
+        finally:
+            proof.cancel()
+            await asyncio.gather(proof, return_exceptions=True)
 
     async def find(self, home: MachineHome) -> QemuMachine | None:
         machine = self._machines.get(home.path)
@@ -152,6 +190,7 @@ class QemuDriver:
             return None
         machine = QemuMachine(home, body, Birth.from_json(note))
         await machine.connect()
+        await machine.go_on()
         self._machines[home.path] = machine
         return machine
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +38,8 @@ class Order:
     shape: Shape
     fingerprint: str
     image: Image | None = None
+    #: Raises Conflict when the image is damaged. Awaited before its device state is fed, so nothing has run.
+    proof: Awaitable[None] | None = None
 
 
 @dataclass
@@ -77,7 +80,7 @@ class Workshop:
         if chain is None:
             raise StepFailed("this machine has no disk")
         with contextlib.ExitStack() as stack:
-            memory_fd, memory = await self._memory(order)
+            memory_fd, memory = await self._memory(order, stack)
             incoming, write_end = snapshot.incoming(order.image) if order.image else (None, None)
             if incoming is not None:
                 stack.callback(os.close, incoming)
@@ -91,13 +94,18 @@ class Workshop:
             machine = await self._process(order, chain, files, memory)
         return await self._awaken(machine, order, write_end)
 
-    async def _memory(self, order: Order) -> tuple[int, MappedMemory]:
+    async def _memory(self, order: Order, stack: contextlib.ExitStack) -> tuple[int, MappedMemory]:
         size = order.shape.memory_mib << 20
         base = order.image.base if order.image else None
-        if base is None:
+        if base is None or order.image is None:
             fd, kept = await self.sealed.zeros(size), ""
         else:
-            fd, kept = await self.sealed.of(base, size), str(_keep_base(order.home, base))
+            kept = str(_keep_base(order.home, base))
+            if order.image.own_base:
+                fd = await self.sealed.one_off(base, size)
+                stack.callback(os.close, fd)
+            else:
+                fd = await self.sealed.of(base, size)
         return fd, MappedMemory(os.fstat(fd).st_ino, size, kept)
 
     async def _process(self, order: Order, chain: Chain, files: launch.Files, memory: MappedMemory) -> QemuMachine:
@@ -109,17 +117,23 @@ class Workshop:
             cgroups=self.groups.create(order.machine_id, limits), mark=records.mark(self.instance, order.machine_id),
             kvm=self.accelerator.kind == "kvm", limits=limits)
         body, complaints = await launch.start(self.spawner, plan, files, order.home.run, confinement)
-        birth = Birth(order.fingerprint, memory, chain.head)
+        own_base = order.image is not None and order.image.own_base
+        birth = Birth(order.fingerprint, memory, chain.head, own_base)
         records.note_body(order.home, body, **birth.to_json())
         return QemuMachine(order.home, body, birth, complaints)
 
     async def _awaken(self, machine: QemuMachine, order: Order, write_end: int | None) -> QemuMachine:
         try:
             await machine.connect()
+            if order.proof is not None:
+                await order.proof
             if order.image is not None:
-                await snapshot.feed(machine.qmp, machine.body, machine.birth.memory, order.image, write_end)
+                feeding, write_end = write_end, None
+                await snapshot.feed(machine.qmp, machine.body, machine.birth.memory, order.image, feeding)
             records.note_more(order.home, ready=True)
         except BaseException as error:
+            if write_end is not None:
+                os.close(write_end)
             machine.keep_complaints()
             said = machine.complaints()
             await machine.close()

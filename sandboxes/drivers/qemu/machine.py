@@ -12,17 +12,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandboxes.drivers.base import Capture, MachineHome
+from sandboxes.drivers.base import Capture, Commit, MachineHome
 from sandboxes.drivers.qemu import snapshot
-from sandboxes.drivers.qemu.argv import ROOT_DEVICE, ROOT_NODE
+from sandboxes.drivers.qemu.argv import BASE_NODE, ROOT_DEVICE, ROOT_NODE
 from sandboxes.drivers.qemu.qmp import Qmp
 from sandboxes.drivers.qemu.snapshot import Image, MappedMemory
-from sandboxes.errors import NotRunning, StepFailed
+from sandboxes.errors import DiskFull, NotRunning, StepFailed
 from sandboxes.linux import atomic, disks, space
 from sandboxes.linux.bodies import Body
 from sandboxes.linux.disks import Chain
@@ -31,6 +32,8 @@ from sandboxes.linux.sealed import read_bounded
 SPACE_POLL_S = 2.0
 #: The guest goes on once this much is free again beyond the margin.
 SPACE_WANTED_BYTES = 64 << 20
+#: Pages that are more than this share of the memory become a base of the machine's own when it is parked.
+OWN_BASE_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,15 @@ class Birth:
     fingerprint: str
     memory: MappedMemory
     head: str
+    own_base: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"fingerprint": self.fingerprint, "memory": vars(self.memory), "head": self.head}
+        return {"fingerprint": self.fingerprint, "memory": vars(self.memory), "head": self.head,
+                "own_base": self.own_base}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Birth:
-        return Birth(data["fingerprint"], MappedMemory(**data["memory"]), data["head"])
+        return Birth(data["fingerprint"], MappedMemory(**data["memory"]), data["head"], data.get("own_base", False))
 
 
 class QemuMachine:
@@ -156,9 +161,23 @@ class QemuMachine:
 
     # -- capture -----------------------------------------------------------------------------------------------------
 
-    async def capture(self, into: Path) -> Capture:
+    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
+        return await self._capture(into, memory=memory, go_on=True)
+
+    async def park(self, into: Path, commit: Commit) -> Capture:
+        capture = await self._capture(into, memory=True, go_on=False)
+        try:
+            await commit()
+        except BaseException:
+            await self.qmp.execute("cont")
+            raise
+        await self.quit()
+        return capture
+
+    async def _capture(self, into: Path, *, memory: bool, go_on: bool) -> Capture:
         into.mkdir(parents=True, exist_ok=True)
-        with space.reserved(into, self.birth.memory.size + disks.HEAD_BYTES, "a memory image"):
+        size = self.birth.memory.size if memory else 0
+        with space.reserved(into, size + disks.HEAD_BYTES, "a memory image" if memory else "a checkpoint"):
             chain = await self._true_chain()
             grown = chain.frozen(disks.fresh_head(self.home.disk))
             await disks.create_head(self.home.disk, grown)
@@ -166,11 +185,24 @@ class QemuMachine:
             try:
                 await self._add_head(grown)
                 disks.write_chain(self.home.disk, grown)
-                taken = await snapshot.take(self.qmp, self.body, self.birth.memory, into, self._freezing(top, grown))
+                taken = await self._take(into, self._freezing(top, grown), memory=memory, go_on=go_on)
             except Exception:
                 await self._give_up_head(grown)
                 raise
-            return await asyncio.to_thread(self._finish_capture, into, grown, taken)
+            try:
+                return await asyncio.to_thread(self._finish_capture, into, grown, taken, memory=memory, own=not go_on)
+            except BaseException:
+                if not go_on:
+                    await self.qmp.execute("cont")
+                raise
+
+    async def _take(self, into: Path, freeze: Callable[[], Awaitable[None]], *, memory: bool,
+                    go_on: bool) -> snapshot.Taken:
+        if memory:
+            return await snapshot.take(self.qmp, self.body, self.birth.memory, into, freeze, go_on=go_on)
+        began = time.monotonic()
+        await freeze()
+        return snapshot.Taken((time.monotonic() - began) * 1000, 0)
 
     def _freezing(self, top: str, grown: Chain) -> Callable[[], Awaitable[None]]:
         async def freeze() -> None:
@@ -200,18 +232,78 @@ class QemuMachine:
         await self.qmp.execute("blockdev-add", {"driver": "qcow2", "node-name": node, "file": file, "backing": None,
                                                 "discard": "unmap"})
 
-    def _finish_capture(self, into: Path, chain: Chain, taken: snapshot.Taken) -> Capture:
-        """The image's other files by hard link, then image.json, which makes it complete."""
-        if self.birth.memory.base:
-            disks.share(Path(self.birth.memory.base), into / "base.mem")
-        for name in (chain.base, *chain.layers):
-            disks.share(self.home.disk / name, into / name)
-        frozen = Chain(chain.base, chain.layers[:-1], chain.layers[-1], chain.size_bytes)
-        disks.write_chain(into, frozen)
-        image = Image(into, self.birth.fingerprint, self.birth.memory.size)
-        snapshot.write_image(image)
+    def _finish_capture(self, into: Path, chain: Chain, taken: snapshot.Taken, *, memory: bool, own: bool) -> Capture:
+        """The capture's other files by hard link, then image.json, which makes its memory complete."""
+        disks.name_frozen(self.home.disk, chain, into)
+        if memory:
+            image = Image(into, self.birth.fingerprint, self.birth.memory.size, own_base=self._place_base(into, own))
+            snapshot.write_image(snapshot.summed(image))
         atomic.sync_folder(into)
-        return Capture(into, taken.pause_ms, taken.pages_bytes, image.fingerprint)
+        return Capture(into, taken.pause_ms, taken.pages_bytes, self.birth.fingerprint if memory else "")
+
+    def _place_base(self, into: Path, own: bool) -> bool:
+        """The base that the pages stand on. Where they are most of the memory, a base of the machine's own is made of
+        both (`own`: there is time), so that the next image holds only what changes from here on.
+        """
+        memory = self.birth.memory
+        base = Path(memory.base) if memory.base else None
+        if own and (into / "pages").stat().st_size > memory.size * OWN_BASE_SHARE:
+            with contextlib.suppress(DiskFull), space.reserved(into, memory.size, "a memory image of its own"):
+                snapshot.flatten(into, memory.size, base)
+                return True
+        if base is not None:
+            disks.share(base, into / "base.mem")
+        return self.birth.own_base
+
+    # -- the depth of its disk ---------------------------------------------------------------------------------------
+
+    async def shorten(self) -> None:
+        """All layers become one, and QEMU is handed that one in their place; the guest does not notice."""
+        chain = await self._true_chain()
+        flat = await disks.flatten(self.home.disk, chain)
+        head = await self._top_node()
+        await self._add_layer(flat)
+        top = await self._node(head)
+        await self.qmp.execute("blockdev-reopen", {"options": [{
+            "driver": "qcow2", "node-name": head, "file": top["file"], "discard": "unmap", "backing": _node_of(flat)}]})
+        short = Chain(chain.base, (flat,), chain.head, chain.size_bytes)
+        disks.write_chain(self.home.disk, short)
+        await self._drop_unused_nodes()
+        disks.collect(self.home.disk, short)
+
+    async def _node(self, name: str) -> dict[str, str]:
+        """The node's children by role."""
+        graph = await self.qmp.execute("x-debug-query-block-graph")
+        names = {node["id"]: node["name"] for node in graph["nodes"]}
+        return {edge["name"]: names[edge["child"]] for edge in graph["edges"] if names[edge["parent"]] == name}
+
+    async def _add_layer(self, layer: str) -> None:
+        node = _node_of(layer)
+        readable = os.open(self.home.disk / layer, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _fdset, name = await self.qmp.pass_file(readable, node)
+        finally:
+            os.close(readable)
+        file = {"driver": "file", "filename": name, "node-name": f"{node}-file", "read-only": True}
+        await self.qmp.execute("blockdev-add", {"driver": "qcow2", "node-name": node, "file": file, "read-only": True,
+                                                "backing": BASE_NODE})
+
+    async def _drop_unused_nodes(self) -> None:
+        """Layers that nothing stands on any more; QEMU itself refuses to drop one that is in use."""
+        dropped = True
+        while dropped:
+            dropped = False
+            for node in await self.qmp.execute("query-named-block-nodes", {"flat": True}):
+                if node["drv"] == "qcow2":
+                    with contextlib.suppress(StepFailed):
+                        await self.qmp.execute("blockdev-del", {"node-name": node["node-name"]})
+                        dropped = True
+
+    async def go_on(self) -> None:
+        """A capture that was cut off left it standing still. One that waits for space goes on by itself."""
+        status = (await self.qmp.execute("query-status"))["status"]
+        if status == "paused":
+            await self.qmp.execute("cont")
 
 
 def _node_of(head: str) -> str:
