@@ -59,12 +59,9 @@ class HostLink:
         return self._get(f"/v1/machines/{machine_id}")
 
     def start_operation(self, machine_id: str, operation_id: str, kind: OperationKind, generation: int,
-                        spec: dict[str, Any] | None = None, grace_s: float | None = None) -> dict[str, Any]:
-        body: dict[str, Any] = {"operation_id": operation_id, "kind": kind.value, "generation": generation}
-        if spec is not None:
-            body["spec"] = spec
-        if grace_s is not None:
-            body["grace_s"] = grace_s
+                        **fields: Any) -> dict[str, Any]:
+        """`fields`: what this kind needs besides (`spec`, `grace_s`, `checkpoint_id`, `memory`, `source`, …)."""
+        body: dict[str, Any] = {"operation_id": operation_id, "kind": kind.value, "generation": generation, **fields}
         return self._call("POST", f"/v1/machines/{machine_id}/operations", json=body)
 
     def operation(self, machine_id: str, operation_id: str, wait_s: float = 0) -> dict[str, Any]:

@@ -6,7 +6,7 @@ courier and commands; calls plans and hostlink. Takes specs and ids, never a per
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,16 +17,17 @@ from django.utils import timezone
 from sandboxes import errors
 from sandboxes.hostlink import HostLink, link_to
 from sandboxes.lifecycle import Phase
-from sandboxes.models import Host, Lease, PlanRun, Sandbox
+from sandboxes.models import Host, Lease, PlanRun, RunState, Sandbox
 from sandboxes.plans import lease, runner
 from sandboxes.plans.catalog import PLANS
 from sandboxes.plans.lease import Grant, LeaseLost
 from sandboxes.plans.runner import Progress
 from sandboxes.plans.steps import Context
+from sandboxes.plans.subject import NOTHING, Subject
 from sandboxes.spec import MachineSpec
 
-__all__ = ["Belief", "Grant", "LeaseLost", "Progress", "believed", "carry_out", "forget", "link", "observe",
-           "register_host", "release", "restless", "take"]
+__all__ = ["Belief", "Grant", "LeaseLost", "Progress", "Subject", "believed", "carry_out", "forget", "link",
+           "observe", "register_host", "release", "restless", "take"]
 
 take, release = lease.take, lease.release
 SEEN_EVERY = timedelta(seconds=10)
@@ -47,21 +48,42 @@ class Belief:
     open_plan: str = ""
     trouble: str = ""
     host_open: bool = True
+    under_way: str = ""
+    had_disk: bool = False
+    can_park: bool = True           # nobody knows better while no host was chosen
+    park_failed: bool = False
+    chain_depth: int = 0
+    checkpoints: tuple[dict[str, Any], ...] = ()
 
 
 def believed(machine_id: str, generation: int) -> Belief:
-    """Rows only. An open plan of an older generation counts for nothing."""
-    run = PlanRun.objects.filter(machine_id=machine_id, generation=generation, state__in=runner.OPEN).first()
+    """Rows only. An open plan of an older generation counts for nothing, unless it is about a checkpoint."""
+    run = (PlanRun.objects.filter(machine_id=machine_id, state__in=runner.OPEN)
+           .filter(Q(generation=generation) | ~Q(subject="")).first())
     plan, trouble = (run.plan, run.error_code) if run is not None else ("", "")
     row = Sandbox.objects.select_related("host").filter(pk=machine_id).first()
     if row is None:
         return Belief(open_plan=plan, trouble=trouble)
-    host = row.host
-    return Belief(
+    return _belief(row, row.host, plan, trouble, generation)
+
+
+def _belief(row: Sandbox, host: Host | None, plan: str, trouble: str, generation: int) -> Belief:
+    known = Belief(
         exists=True, phase=Phase(row.phase), booted_generation=row.booted_generation, end_reason=row.end_reason,
-        stage=row.stage, disk_used_bytes=row.disk_used_bytes, host=None if host is None else host.pk,
-        accelerator=None if host is None else host.capabilities.get("accelerator"), open_plan=plan, trouble=trouble,
-        host_open=host is None or not host.draining)
+        stage=row.stage, disk_used_bytes=row.disk_used_bytes, open_plan=plan, trouble=trouble,
+        under_way=row.operation, had_disk=row.had_disk, chain_depth=row.chain_depth or 0,
+        checkpoints=tuple(row.checkpoints))
+    if host is None:
+        return known
+    return replace(
+        known, host=host.pk, accelerator=host.capabilities.get("accelerator"), host_open=not host.draining,
+        can_park=bool(host.capabilities.get("memory_images")),
+        park_failed=host.draining and _has_failed("park", row.pk, generation))
+
+
+def _has_failed(plan: str, machine_id: str, generation: int) -> bool:
+    return PlanRun.objects.filter(machine_id=machine_id, plan=plan, generation=generation,
+                                  state=RunState.FAILED).exists()
 
 
 def bodies(machine_ids: list[str]) -> dict[str, Sandbox]:
@@ -82,12 +104,13 @@ def observe(grant: Grant) -> bool:
     return True
 
 
-def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float) -> Progress:
+def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float, about: Subject = NOTHING) -> Progress:
     """One slice of the named plan; it may long-poll hostd until `wait_until` (monotonic). Raises LeaseLost."""
     with transaction.atomic():
         lease.hold(grant)
         row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
-    return runner.advance(PLANS[plan], Context(spec=spec, sandbox=row, grant=grant, wait_until=wait_until))
+    context = Context(spec=spec, sandbox=row, grant=grant, subject=about, wait_until=wait_until)
+    return runner.advance(PLANS[plan], context)
 
 
 def settle(grant: Grant) -> None:

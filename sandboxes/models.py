@@ -43,6 +43,11 @@ class Sandbox(models.Model):
     stage = models.CharField(max_length=40, blank=True, default="")
     end_reason = models.CharField(max_length=100, blank=True, default="")
     disk_used_bytes = models.BigIntegerField(null=True, blank=True)
+    memory_image_bytes = models.BigIntegerField(null=True, blank=True, help_text="What its standby costs")
+    chain_depth = models.PositiveIntegerField(null=True, blank=True, help_text="Layers of its disk, the head included")
+    operation = models.CharField(max_length=20, blank=True, default="", help_text="What hostd was doing to it")
+    had_disk = models.BooleanField(default=False, help_text="A disk was seen, so its absence is a loss")
+    checkpoints = models.JSONField(default=list, blank=True, help_text="Those that its host keeps")
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -78,6 +83,7 @@ class PlanRun(models.Model):
     id = models.BigAutoField(primary_key=True)
     machine_id = models.CharField(max_length=20, db_index=True)
     plan = models.CharField(max_length=20)
+    subject = models.CharField(max_length=60, blank=True, default="", help_text="The checkpoint it is about, if any")
     generation = models.PositiveBigIntegerField()
     state = models.CharField(max_length=12, choices=RunState.choices, default=RunState.RUNNING)
     tries = models.PositiveIntegerField(default=0, help_text="How often a step failed")
@@ -115,6 +121,7 @@ class LedgerEntry(models.Model):
     state = models.CharField(max_length=10, choices=EntryState.choices, default=EntryState.ACTING)
     operation_id = models.CharField(max_length=80, blank=True, default="")
     fence = models.PositiveBigIntegerField(default=0)
+    result = models.JSONField(default=dict, blank=True, help_text="What hostd said when it was done")
     at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -36,6 +36,15 @@ def choose(hosts: Iterable[HostFacts], shape: Shape, image: str) -> str:
     return max(fitting, key=lambda h: (h.free_memory_mib, h.host_id)).host_id
 
 
+def beside(hosts: Iterable[HostFacts], host_id: str, shape: Shape, image: str) -> str:
+    """The one host that has what is to be shared (a checkpoint's layers), if it takes another machine of this shape.
+    Raises NoCapacity or HostUnreachable."""
+    there = [h for h in hosts if h.host_id == host_id]
+    if there and not there[0].schedulable:
+        raise NoCapacity("the host that keeps the checkpoint is closed for new machines")
+    return choose(there, shape, image)
+
+
 def _fits(host: HostFacts, shape: Shape, image: str) -> bool:
     return (shape.cpus <= host.max_cpus and shape.memory_mib <= host.free_memory_mib
             and (image in host.images or not host.images))

@@ -6,13 +6,17 @@ workspace's row lock. Calls `state.visible` and `events`. Knows the body only as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from workspaces import events, nudges
 from workspaces.actors import SYSTEM, Actor
 from workspaces.models import Workspace
 from workspaces.state import Facts, visible
 
 
-def announce(workspace: Workspace, facts: Facts, actor: Actor = SYSTEM, cause: str = "") -> bool:
+def announce(workspace: Workspace, facts: Facts, actor: Actor = SYSTEM, cause: str = "",
+             said: Mapping[str, Any] | None = None) -> bool:
     """True when the visible state changed. A new reason alone (a stage of a boot) is a nudge without an event."""
     state, reason = visible(facts)
     changed = state != workspace.state
@@ -23,7 +27,7 @@ def announce(workspace: Workspace, facts: Facts, actor: Actor = SYSTEM, cause: s
     Workspace.objects.filter(pk=workspace.pk).update(
         state=state, state_reason=reason, was_running=workspace.was_running)
     if changed:
-        data = {"reason": reason} if reason else {}
+        data: dict[str, Any] = {**({"reason": reason} if reason else {}), **(said or {})}
         if state == "failed" and workspace.failed_detail:
             data["detail"] = workspace.failed_detail
         events.append(workspace, f"workspace.{state}", actor, data, cause=cause)

@@ -29,6 +29,8 @@ WAIT_S = 10.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 MAX_TEXT = 2000
 EVENT_KINDS = ("exec.", "file.")
+#: The one fact about a machine that is news and no state: it runs, but without the memory it slept with.
+MEMORY_DROPPED = "machine.memory_dropped"
 
 
 def follow(host_id: str, stop: threading.Event) -> None:
@@ -73,6 +75,8 @@ def _write(facts: Iterable[dict[str, Any]]) -> set[str]:
     for fact in facts:
         if fact["kind"].startswith("machine."):
             rings.add(fact["machine_id"])
+        if fact["kind"] == MEMORY_DROPPED:
+            _write_one({**fact, "kind": "workspace.memory_dropped"})
         elif fact["kind"].startswith(EVENT_KINDS):
             _write_one(fact)
     return rings

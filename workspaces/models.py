@@ -4,6 +4,7 @@ Read by `selectors`, written by `services` (intent), `announce` (state), `events
 `Workspace.id` is also the machine's id downstairs; nothing here knows a host or a phase.
 
     User 1──* Workspace 1──* Event            User 1──* AccessToken
+                        1──* Checkpoint
                         1──* Membership *──1 User
 """
 
@@ -23,9 +24,10 @@ class User(AbstractUser):
 
 
 class Intent(models.TextChoices):
-    """What the owner wants. `standby` joins when memory images do."""
+    """What the owner wants."""
 
     RUNNING = "running"
+    STANDBY = "standby"
     STOPPED = "stopped"
     DELETED = "deleted"
 
@@ -38,10 +40,25 @@ class Workspace(models.Model):
     # Intent: written by services alone.
     intent = models.CharField(max_length=10, choices=Intent.choices, default=Intent.RUNNING)
     generation = models.PositiveBigIntegerField(default=1, help_text="Grows with every change of intent")
+    body_generation = models.PositiveBigIntegerField(default=1, help_text="A body or a memory older than this is not wanted")
     failed_reason = models.CharField(max_length=60, blank=True, default="")
     failed_detail = models.CharField(max_length=500, blank=True, default="")
     cause = models.CharField(max_length=60, blank=True, default="", help_text="What asked for the present intent")
     purge_at = models.DateTimeField(null=True, blank=True)
+
+    # The wanted head: written by restores and forks. A restore is wanted while `restore_seq` is ahead.
+    head_checkpoint = models.CharField(max_length=20, blank=True, default="", help_text="What the disk descends from")
+    wanted_head = models.CharField(max_length=20, blank=True, default="")
+    restore_seq = models.PositiveBigIntegerField(default=0)
+    restore_done = models.PositiveBigIntegerField(default=0, help_text="The last restore that came about or was given up")
+    safety_checkpoint = models.CharField(max_length=20, blank=True, default="", help_text="What undoes the last restore")
+    before_restore = models.JSONField(default=dict, blank=True, help_text="What is put back when the restore fails")
+    origin_machine = models.CharField(max_length=20, blank=True, default="", help_text="Whose checkpoint it began from")
+    origin_checkpoint = models.CharField(max_length=20, blank=True, default="")
+    origin_memory = models.BooleanField(default=False, help_text="It begins with that checkpoint's memory, too")
+    has_begun = models.BooleanField(default=False, help_text="It had a disk of its own once")
+    may_begin_anew = models.BooleanField(default=False, help_text="A lost disk may be made anew: somebody said so")
+    fork_batch = models.CharField(max_length=20, blank=True, default="", db_index=True)
 
     # Visible state: written by announce alone.
     state = models.CharField(max_length=12, default="creating", db_index=True)
@@ -77,6 +94,61 @@ class Workspace(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"
+
+
+class CheckpointKind(models.TextChoices):
+    MANUAL = "manual"
+    AUTO = "auto"
+    SAFETY = "safety"
+
+
+class CheckpointState(models.TextChoices):
+    CAPTURING = "capturing"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Checkpoint(models.Model):
+    """A moment of a workspace to go back to: its disk, and its memory where that was kept.
+
+    Written by `checkpoints`. A row whose `dropped_at` is set is shown to nobody; it goes when its host has let go of
+    the layers and nothing under way needs it.
+    """
+
+    id = models.CharField(primary_key=True, max_length=20, default=new_id, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="checkpoints")
+    name = models.CharField(max_length=255, blank=True, default="")
+    comment = models.CharField(max_length=2000, blank=True, default="")
+    kind = models.CharField(max_length=10, choices=CheckpointKind.choices, default=CheckpointKind.MANUAL)
+    state = models.CharField(max_length=10, choices=CheckpointState.choices, default=CheckpointState.CAPTURING)
+    state_reason = models.CharField(max_length=60, blank=True, default="")
+    actor_type = models.CharField(max_length=10)
+    actor_name = models.CharField(max_length=200)
+    memory = models.BooleanField(default=False, help_text="Asked for while capturing, kept once ready")
+    memory_usable = models.BooleanField(default=False, help_text="It fits what its host runs now")
+    consistency = models.CharField(max_length=10, blank=True, default="")
+    parent = models.CharField(max_length=20, blank=True, default="")
+    shape = models.JSONField(default=dict, help_text="image, cpus, memory_mib, disk_gib of the machine at that moment")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    dropped_at = models.DateTimeField(null=True, blank=True)
+    disk_bytes = models.BigIntegerField(null=True, blank=True)
+    memory_bytes = models.BigIntegerField(null=True, blank=True)
+    pause_ms = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-created_at", "-id"]
+        indexes: ClassVar[list[Any]] = [
+            models.Index(fields=["workspace", "-created_at", "-id"], name="checkpoint_list"),
+            models.Index(fields=["expires_at"], name="checkpoint_expiry"),
+        ]
+        constraints: ClassVar[list[Any]] = [
+            models.UniqueConstraint(fields=["workspace", "name"], name="checkpoint_name_unique",
+                                    condition=Q(dropped_at=None) & ~Q(name="") & ~Q(state="failed")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name or self.kind} of {self.workspace_id} ({self.id})"
 
 
 class Role(models.TextChoices):
@@ -185,3 +257,6 @@ class SignInFailures(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject[:8]}: {self.count}"
+
+
+from workspaces.models_policy import Hold, Job, Policy, Tally  # noqa: E402, F401  (their own page; they name Workspace)

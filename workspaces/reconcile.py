@@ -16,19 +16,20 @@ from enum import Enum
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.dispatch import receiver
 from django.utils import timezone
 
 from sandboxes import machines, signals
 from sandboxes.errors import SandboxError
 from sandboxes.spec import MachineSpec, Shape
-from workspaces import nudges, services
+from workspaces import checkpoints, events, forks, nudges, restores, services
 from workspaces.actors import SYSTEM
 from workspaces.announce import announce
-from workspaces.facts import gather
-from workspaces.models import Workspace
+from workspaces.facts import gather, is_restoring
+from workspaces.models import Checkpoint, CheckpointState, Workspace
 from workspaces.names import hostname_of
-from workspaces.state import Next, next_plan
+from workspaces.state import GONE, NOTES, Facts, Next, next_plan
 
 logger = logging.getLogger(__name__)
 
@@ -68,30 +69,47 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
         if workspace is None:
             machines.forget(workspace_id)
             return Again.NO
-        wanted = next_plan(gather(workspace))
-        if wanted is Next.NOTHING:
+        facts = gather(workspace)
+        wanted = next_plan(facts)
+        if wanted in (Next.NOTHING, Next.AWAIT_ORIGIN):
             machines.settle(grant)
             _announce_again(workspace_id)
             return Again.NO
-        again = _one(wanted, workspace, grant, until)
+        again = _one(wanted, workspace, facts, grant, until)
         if again is not None:
             return again
         if time.monotonic() >= until:
             return Again.NOW
 
 
-def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, until: float) -> Again | None:
+def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant, until: float) -> Again | None:
     """Does one thing; None means: ask the rule book again."""
     if wanted is Next.FORGET:
         _forget(workspace)
         return Again.NO
-    if wanted in (Next.NOTE_DEATH, Next.NOTE_POWER_OFF):
-        _note_end(workspace.pk, wanted)
+    if wanted in NOTES:
+        _note(workspace.pk, wanted)
         return None
-    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until)
+    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, about(wanted, workspace, facts))
     if progress.state == "done" and wanted is Next.PURGE:
         machines.vanish(grant)
     return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state)
+
+
+def about(wanted: Next, workspace: Workspace, facts: Facts) -> machines.Subject:
+    """Which checkpoint a plan is about, and whether memory comes with it."""
+    if wanted is Next.CAPTURE:
+        memory = Checkpoint.objects.filter(pk=facts.capture).values_list("memory", flat=True).first()
+        return machines.Subject(facts.capture, memory=bool(memory))
+    if wanted is Next.ROLLBACK:
+        usable = Checkpoint.objects.filter(pk=facts.restore).values_list("memory_usable", flat=True).first()
+        # Who said meanwhile that it is to be stopped wants no memory of any time.
+        return machines.Subject(facts.restore, memory=bool(usable) and workspace.intent != "stopped",
+                                restore=workspace.restore_seq)
+    if wanted is Next.CLONE:
+        return machines.Subject(workspace.origin_checkpoint, memory=workspace.origin_memory,
+                                source_machine=workspace.origin_machine)
+    return machines.Subject(facts.drop if wanted is Next.DROP else "")
 
 
 def spec_of(workspace: Workspace) -> MachineSpec:
@@ -101,18 +119,48 @@ def spec_of(workspace: Workspace) -> MachineSpec:
         disk_gib=workspace.disk_gib, hostname=hostname_of(workspace.name), env=dict(workspace.env))
 
 
-def _note_end(workspace_id: str, what: Next) -> None:
+def _note(workspace_id: str, what: Next) -> None:
     """Under the row lock and asked once more: a start that came this instant must not be undone by it."""
     with transaction.atomic():
         workspace = Workspace.objects.select_for_update().get(pk=workspace_id)
         facts = gather(workspace)
-        if next_plan(facts) is not what:
-            return
-        if what is Next.NOTE_POWER_OFF:
-            services.note_power_off(workspace)
-            return
-        services.note_failure(workspace, "machine_died", facts.end_reason)
-        announce(workspace, gather(workspace), SYSTEM, facts.end_reason or "the machine ended")
+        if next_plan(facts) is what:
+            _NOTE[what](workspace, facts)
+
+
+def _note_power_off(workspace: Workspace, facts: Facts) -> None:
+    services.note_power_off(workspace)
+
+
+def _note_memory_lost(workspace: Workspace, facts: Facts) -> None:
+    services.note_memory_lost(workspace, facts.end_reason)
+
+
+def _note_death(workspace: Workspace, facts: Facts) -> None:
+    services.note_failure(workspace, "machine_died", facts.end_reason)
+    announce(workspace, gather(workspace), SYSTEM, facts.end_reason or "the machine ended")
+
+
+def _note_disk_lost(workspace: Workspace, facts: Facts) -> None:
+    """Its host has no disk of it. Nothing is made anew in silence: a start by a person says that it may be."""
+    services.note_failure(workspace, "disk_lost", "its host has no disk of it any more; start makes a new, empty one")
+    announce(workspace, gather(workspace), SYSTEM, "its disk is gone")
+
+
+def _note_origin_lost(workspace: Workspace, facts: Facts) -> None:
+    services.note_failure(workspace, "checkpoint_lost", "the checkpoint it was to begin from is gone")
+    announce(workspace, gather(workspace), SYSTEM, "its checkpoint is gone")
+
+
+def _abandon(workspace: Workspace, facts: Facts) -> None:
+    if facts.capture:
+        _capture_failed(workspace, facts.capture, "no_disk", "there is no disk to take a checkpoint of")
+    elif facts.restore:
+        restores.give_up(workspace, "no_disk", "there is no disk to restore over")
+
+
+_NOTE = {Next.NOTE_DEATH: _note_death, Next.NOTE_POWER_OFF: _note_power_off, Next.NOTE_MEMORY_LOST: _note_memory_lost,
+         Next.NOTE_DISK_LOST: _note_disk_lost, Next.NOTE_ORIGIN_LOST: _note_origin_lost, Next.ABANDON: _abandon}
 
 
 def _forget(workspace: Workspace) -> None:
@@ -130,27 +178,83 @@ def _announce_again(workspace_id: str) -> None:
     """Nothing is left to do, so what people see must be what is."""
     with transaction.atomic():
         workspace = Workspace.objects.select_for_update().filter(pk=workspace_id).first()
-        if workspace is not None:
-            announce(workspace, gather(workspace), SYSTEM, workspace.cause)
+        if workspace is None:
+            return
+        announce(workspace, gather(workspace), SYSTEM, workspace.cause)
+        seen = machines.believed(workspace_id, workspace.generation).checkpoints
+        if seen:
+            checkpoints.note_seen(workspace, seen)
 
 
 @receiver(signals.body_changed)
 def on_body_changed(sender: Any, machine_id: str, **_: Any) -> None:
     """Within the plan runner's transaction: a phase and what people see change together."""
     workspace = Workspace.objects.select_for_update().filter(pk=machine_id).first()
-    if workspace is not None:
-        announce(workspace, gather(workspace), SYSTEM, workspace.cause)
+    if workspace is None:
+        return
+    facts = gather(workspace)
+    if workspace.origin_checkpoint and not workspace.has_begun and facts.phase not in GONE:
+        forks.note_begun(workspace)
+    announce(workspace, facts, SYSTEM, workspace.cause)
 
 
-@receiver(signals.plan_failed)
-def on_plan_failed(sender: Any, machine_id: str, generation: int, code: str, detail: str, **_: Any) -> None:
-    """As above. A plan of an older generation fails unheard: somebody wants something else by now."""
+def _parts(subject: str) -> tuple[str, str]:
+    """(checkpoint, restore) of a subject's key."""
+    checkpoint_id, _, restore = subject.partition(":")
+    return checkpoint_id, restore
+
+
+@receiver(signals.plan_done)
+def on_plan_done(sender: Any, machine_id: str, plan: str, subject: str, result: dict[str, Any], **_: Any) -> None:
+    """As above: what a host made, and what the row says of it, become true together."""
     workspace = Workspace.objects.select_for_update().filter(pk=machine_id).first()
     if workspace is None:
         return
-    if workspace.generation == generation and workspace.intent == "running":
-        services.note_failure(workspace, code, detail)
+    checkpoint_id, restore = _parts(subject)
+    if plan == Next.CAPTURE:
+        checkpoints.note_ready(workspace, checkpoint_id, result)
+        forks.note_origin_ready(machine_id, checkpoint_id)
+    elif plan == Next.ROLLBACK:
+        restores.note_restored(workspace, int(restore), asleep=bool(result.get("parked")))
+    elif plan == Next.DROP:
+        checkpoints.note_dropped(checkpoint_id)
+    elif plan in (Next.CREATE, Next.CLONE) and workspace.may_begin_anew:
+        services.note_begun_anew(workspace)
+
+
+@receiver(signals.plan_failed)
+def on_plan_failed(sender: Any, machine_id: str, generation: int, plan: str, subject: str, code: str, detail: str,
+                   **_: Any) -> None:
+    """As above. A plan of an older generation fails unheard, unless it is about a moment: somebody wants something
+    else by now."""
+    workspace = Workspace.objects.select_for_update().filter(pk=machine_id).first()
+    if workspace is None:
+        return
+    checkpoint_id, restore = _parts(subject)
+    if plan == Next.CAPTURE:
+        _capture_failed(workspace, checkpoint_id, code, detail)
+    elif plan == Next.ROLLBACK and str(workspace.restore_seq) == restore:
+        restores.give_up(workspace, code, detail)
+    elif workspace.generation == generation:
+        _plan_failed(workspace, plan, code, detail)
     announce(workspace, gather(workspace), SYSTEM, detail or code)
+
+
+def _plan_failed(workspace: Workspace, plan: str, code: str, detail: str) -> None:
+    if plan == Next.PARK and workspace.intent == "standby":
+        services.note_standby_failed(workspace, code, detail)
+    elif plan == Next.PARK:
+        events.append(workspace, "workspace.standby_failed", SYSTEM, {"reason": code, "detail": detail})
+    elif workspace.intent in ("running", "standby"):
+        services.note_failure(workspace, code, detail)
+
+
+def _capture_failed(workspace: Workspace, checkpoint_id: str, code: str, detail: str) -> None:
+    """Whatever was to stand on it does not happen: a restore that could not be undone, a fork without a beginning."""
+    checkpoints.note_failed(workspace, checkpoint_id, code, detail)
+    if is_restoring(workspace) and workspace.safety_checkpoint == checkpoint_id:
+        restores.give_up(workspace, "safety_checkpoint_failed", detail or code)
+    forks.note_origin_failed(checkpoint_id, code, detail)
 
 
 def sweep() -> set[str]:
@@ -160,10 +264,12 @@ def sweep() -> set[str]:
 
 def _changing() -> set[str]:
     moving = ("creating", "waking", "parking", "stopping", "restoring", "deleting")
-    resting = Workspace.objects.filter(intent="running", state="stopped")  # its host was drained
+    resting = Workspace.objects.filter(intent="running", state__in=("stopped", "standby"))  # its host was drained
+    moments = Checkpoint.objects.filter(Q(state=CheckpointState.CAPTURING) | Q(dropped_at__isnull=False))
     due = Workspace.objects.filter(intent="deleted", purge_at__lte=timezone.now())
     return {*Workspace.objects.filter(state__in=moving).values_list("pk", flat=True),
-            *resting.values_list("pk", flat=True), *due.values_list("pk", flat=True)} - machines.pausing()
+            *resting.values_list("pk", flat=True), *due.values_list("pk", flat=True),
+            *moments.values_list("workspace_id", flat=True)} - machines.pausing()
 
 
 def _contradicted() -> set[str]:

@@ -7,7 +7,7 @@ whether something was asked for or was already so. Raises Problem. Never talks t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,16 +16,21 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from sandboxes import machines
+from sandboxes.lifecycle import Phase
 from workspaces import events, nudges, quota
 from workspaces import wake as bell
 from workspaces.actors import SYSTEM, Actor
 from workspaces.announce import announce
 from workspaces.api.errors import Problem
-from workspaces.facts import gather
-from workspaces.models import User, Workspace
+from workspaces.facts import gather, is_restoring
+from workspaces.models import Checkpoint, CheckpointState, User, Workspace
 from workspaces.state import Answer, Command, permit
 
 TOUCH_EVERY = timedelta(seconds=10)
+#: What a change of intent writes.
+INTENT_FIELDS = ("intent", "generation", "body_generation", "cause", "purge_at", "failed_reason", "failed_detail",
+                 "may_begin_anew", "wanted_head", "restore_seq", "restore_done", "safety_checkpoint", "before_restore")
 #: What may be changed at any time, and what only while nothing runs.
 LIVE_FIELDS = frozenset({"name", "labels", "env", "idle", "network", "secrets"})
 REST_FIELDS = frozenset({"cpus", "memory_mib", "disk_gib", "gpu"})
@@ -33,15 +38,22 @@ REST_FIELDS = frozenset({"cpus", "memory_mib", "disk_gib", "gpu"})
 
 def create(actor: Actor, fields: Mapping[str, Any]) -> Workspace:
     """A new workspace that wants to run. Raises Problem: name_taken, quota_exceeded."""
+    return create_all(actor, [fields], "created")[0]
+
+
+def create_all(actor: Actor, wanted: Sequence[Mapping[str, Any]], cause: str,
+               said: Mapping[str, Any] | None = None) -> list[Workspace]:
+    """Several at once, all of them or none: one lock, one count. Raises Problem: name_taken, quota_exceeded."""
     with transaction.atomic():
         owner = quota.lock(actor.person)
-        workspace = Workspace(owner=owner, cause="created", last_activity_at=timezone.now(),
-                              last_activity_kind="create", **fields)
-        quota.check(owner, quota.place_and_power(workspace))
-        _save_named(workspace, force_insert=True)
-        events.append(workspace, "workspace.creating", actor, {"name": workspace.name})
-        _ring(workspace)
-    return workspace
+        made = [Workspace(owner=owner, cause=cause, last_activity_at=timezone.now(), last_activity_kind="create",
+                          **fields) for fields in wanted]
+        quota.check(owner, quota.total(quota.place_and_power(workspace) for workspace in made))
+        for workspace in made:
+            save_named(workspace, force_insert=True)
+            events.append(workspace, "workspace.creating", actor, {"name": workspace.name, **(said or {})})
+            ring(workspace)
+    return made
 
 
 def start(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
@@ -56,54 +68,67 @@ def restart(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
 def wake(workspace: Workspace, actor: Actor, cause: str) -> Workspace:
     """The start that a call asks for without saying so (`cause`: exec, file, terminal, …). Raises Problem
     state_conflict (deleted, failed) or quota_exceeded."""
-    return _want_running(actor, workspace, Command.WAKE, cause)[0]
+    return _want_running(actor, workspace, Command.WAKE, f"woken by {cause}")[0]
 
 
 def stop(actor: Actor, workspace: Workspace, *, cause: str = "") -> tuple[Workspace, Answer]:
-    """`cause` names a rule that decided it; without one it is the actor's own wish."""
+    """Its disk stays; memory, of a running or of a sleeping one, does not. `cause` names a rule that decided it;
+    without one it is the actor's own wish."""
     with transaction.atomic():
-        row = _locked(workspace)
-        answer = _permitted(row, Command.STOP)
+        row = locked(workspace)
+        answer = permitted(row, Command.STOP)
         if answer is Answer.ACCEPTED:
             row.failed_reason, row.failed_detail = "", ""
-            _set_intent(row, "stopped", actor, cause or f"stopped by {actor.name}")
+            set_intent(row, "stopped", actor, cause or f"stopped by {actor.name}")
     return row, answer
 
 
 def standby(actor: Actor, workspace: Workspace, *, cause: str = "") -> tuple[Workspace, Answer]:
-    """Keeping memory needs memory images, which no host of this version makes: refused with a reason."""
+    """To rest with its memory. Raises Problem state_conflict: stopped, failed, deleted, no_memory_images."""
     with transaction.atomic():
-        row = _locked(workspace)
-        return row, _permitted(row, Command.STANDBY)
+        row = locked(workspace)
+        answer = permitted(row, Command.STANDBY)
+        if answer is Answer.ACCEPTED:
+            set_intent(row, "standby", actor, cause or f"standby by {actor.name}")
+    return row, answer
+
+
+def put_to_rest(actor: Actor, workspace: Workspace, *, cause: str) -> tuple[Workspace, Answer]:
+    """What the idle rule asks for: with memory where its host keeps memory, else without."""
+    keeps = machines.believed(workspace.pk, workspace.generation).can_park
+    return (standby if keeps else stop)(actor, workspace, cause=cause)
 
 
 def delete(actor: Actor, workspace: Workspace, *, purge: bool = False, cause: str = "") -> tuple[Workspace, Answer]:
     """Into the trash, in every state; the name is free at once. `purge` ends the time of grace now."""
     with transaction.atomic():
-        row = _locked(workspace)
-        answer = _permitted(row, Command.DELETE)
+        row = locked(workspace)
+        answer = permitted(row, Command.DELETE)
         now = timezone.now()
         if answer is Answer.ACCEPTED:
             row.purge_at = now if purge else now + timedelta(seconds=settings.TRASH_S)
-            _set_intent(row, "deleted", actor, cause or f"deleted by {actor.name}")
+            _let_go(row)
+            set_intent(row, "deleted", actor, cause or f"deleted by {actor.name}")
         elif purge and (row.purge_at is None or row.purge_at > now):
             answer, row.purge_at = Answer.ACCEPTED, now
-            _set_intent(row, "deleted", actor, f"deleted by {actor.name}")
+            set_intent(row, "deleted", actor, f"deleted by {actor.name}")
     return row, answer
 
 
 def undelete(actor: Actor, workspace: Workspace) -> tuple[Workspace, Answer]:
-    """Out of the trash, stopped. Raises Problem: name_taken, quota_exceeded, state_conflict once purging began."""
+    """Out of the trash, asleep as it lies there. Raises Problem: name_taken, quota_exceeded, state_conflict once
+    purging began."""
     with transaction.atomic():
         owner = quota.lock(workspace.owner_id)
-        row = _locked(workspace)
-        answer = _permitted(row, Command.UNDELETE)
+        row = locked(workspace)
+        answer = permitted(row, Command.UNDELETE)
         if answer is Answer.ACCEPTED:
             if row.purge_at is not None and row.purge_at <= timezone.now():
                 raise Problem("state_conflict", "It is being purged.", reason="purging")
-            quota.check(owner, quota.place())
+            quota.check(owner, quota.place(row))
             row.purge_at, row.failed_reason, row.failed_detail = None, "", ""
-            _set_intent(row, "stopped", actor, f"undeleted by {actor.name}")
+            asleep = machines.believed(row.pk, row.generation).phase is Phase.PARKED
+            set_intent(row, "standby" if asleep else "stopped", actor, f"undeleted by {actor.name}")
     return row, answer
 
 
@@ -111,13 +136,14 @@ def patch(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Work
     """Changes what it is, not what is wanted of it. Raises Problem: name_taken, state_conflict, invalid."""
     with transaction.atomic():
         owner = quota.lock(workspace.owner_id)
-        row = _locked(workspace)
+        row = locked(workspace)
         changed = {k: v for k, v in fields.items() if getattr(row, k) != v}
         _check_patch(row, owner, changed)
+        quota.check(owner, quota.growth(row, changed))
         for key, value in changed.items():
             setattr(row, key, value)
         if changed:
-            _save_named(row, update_fields=sorted(changed))
+            save_named(row, update_fields=sorted(changed))
             # The values of env stay out of events: they may be secrets.
             events.append(row, "workspace.changed", actor, {"fields": sorted(changed)})
     return row
@@ -140,23 +166,53 @@ def note_failure(workspace: Workspace, reason: str, detail: str = "") -> None:
 
 def note_power_off(workspace: Workspace) -> None:
     """The guest switched itself off, which is a stop that came from inside."""
-    _set_intent(workspace, "stopped", SYSTEM, "powered off from inside")
+    set_intent(workspace, "stopped", SYSTEM, "powered off from inside")
+
+
+def note_begun_anew(workspace: Workspace) -> None:
+    """A lost disk was made anew, as a person had said; the next loss is a loss again."""
+    workspace.may_begin_anew = False
+    workspace.save(update_fields=["may_begin_anew"])
+
+
+def note_memory_lost(workspace: Workspace, end_reason: str) -> None:
+    """It was to sleep with its memory and there is none: its disk is safe, so it is stopped, and says why."""
+    set_intent(workspace, "stopped", SYSTEM, f"its memory was not kept: {end_reason or 'no body was left'}")
+
+
+def note_standby_failed(workspace: Workspace, reason: str, detail: str) -> None:
+    """It runs on as if nobody had asked; whoever asked may ask again."""
+    set_intent(workspace, "running", SYSTEM, f"standby failed: {reason}")
+    events.append(workspace, "workspace.standby_failed", SYSTEM, {"reason": reason, "detail": detail})
 
 
 def _want_running(actor: Actor, workspace: Workspace, command: Command, word: str) -> tuple[Workspace, Answer]:
     with transaction.atomic():
         owner = quota.lock(workspace.owner_id)
-        row = _locked(workspace)
-        answer = _permitted(row, command)
+        row = locked(workspace)
+        answer = permitted(row, command)
         if answer is Answer.ACCEPTED:
             if not quota.counts_power(row):
                 quota.check(owner, quota.power(row))
+            slept = row.intent == "standby" and not row.failed_reason
+            # Only a person's start says that a lost disk may be made anew.
+            row.may_begin_anew = row.failed_reason == "disk_lost" and command is not Command.WAKE
             row.failed_reason, row.failed_detail = "", ""
-            _set_intent(row, "running", actor, f"{word} by {actor.name}")
+            said = f"{word} from {actor.type} {actor.name}" if command is Command.WAKE else f"{word} by {actor.name}"
+            set_intent(row, "running", actor, said, new_body=command is Command.RESTART or not slept)
     return row, answer
 
 
-def _locked(workspace: Workspace) -> Workspace:
+def _let_go(row: Workspace) -> None:
+    """What was still to be done of its moments is not done any more."""
+    row.restore_done = row.restore_seq
+    for checkpoint in Checkpoint.objects.filter(workspace=row, state=CheckpointState.CAPTURING):
+        checkpoint.state, checkpoint.state_reason = CheckpointState.FAILED, "deleted"
+        checkpoint.save(update_fields=["state", "state_reason"])
+        events.append(row, "checkpoint.failed", SYSTEM, {"checkpoint": checkpoint.pk, "reason": "deleted"})
+
+
+def locked(workspace: Workspace) -> Workspace:
     """The row as it is now, ours until commit. Raises Problem not_found when it was purged meanwhile."""
     row = Workspace.objects.select_for_update().filter(pk=workspace.pk).first()
     if row is None:
@@ -164,23 +220,28 @@ def _locked(workspace: Workspace) -> Workspace:
     return row
 
 
-def _permitted(row: Workspace, command: Command) -> Answer:
-    said = permit(row.intent, row.failed_reason, command)
+def permitted(row: Workspace, command: Command) -> Answer:
+    """Raises Problem state_conflict with the reason. Only standby looks at what its host can."""
+    can_park = command is not Command.STANDBY or machines.believed(row.pk, row.generation).can_park
+    said = permit(row.intent, row.failed_reason, command, can_park=can_park, restoring=is_restoring(row))
     if said.answer is Answer.REFUSED:
         raise Problem("state_conflict", f"{command.value}: {said.reason.replace('_', ' ')}.", reason=said.reason)
     return said.answer
 
 
-def _set_intent(row: Workspace, intent: str, actor: Actor, cause: str) -> None:
-    """The one place where an intent changes: with it the generation, the event and the bell."""
+def set_intent(row: Workspace, intent: str, actor: Actor, cause: str, *, new_body: bool = False,
+               said: Mapping[str, Any] | None = None) -> None:
+    """The one place where an intent changes: with it the generation, the event and the bell. `new_body`: what runs
+    or sleeps now is not what is wanted."""
     row.intent, row.cause = intent, cause[:60]
     row.generation += 1
-    _save_named(row, update_fields=["intent", "generation", "cause", "purge_at", "failed_reason", "failed_detail"])
-    announce(row, gather(row), actor, cause)
-    _ring(row)
+    row.body_generation = row.generation if new_body else row.body_generation
+    save_named(row, update_fields=[*INTENT_FIELDS])
+    announce(row, gather(row), actor, cause, said)
+    ring(row)
 
 
-def _save_named(row: Workspace, **how: Any) -> None:
+def save_named(row: Workspace, **how: Any) -> None:
     try:
         with transaction.atomic():
             row.save(**how)
@@ -197,6 +258,6 @@ def _check_patch(row: Workspace, owner: User, changed: Mapping[str, Any]) -> Non
         raise Problem("invalid", "A disk only grows.", errors={"disk_gib": ["A disk only grows."]})
 
 
-def _ring(row: Workspace) -> None:
+def ring(row: Workspace) -> None:
     bell.after_commit(row.pk)
     nudges.workspace_changed(row.pk, row.event_seq, row.owner_id)

@@ -11,8 +11,9 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils import timezone
 
+from workspaces import checkpoints, wake
+from workspaces import idle as idle_work
 from workspaces import reconcile as work
-from workspaces import wake
 from workspaces.models import IdempotencyKey, SignInFailures
 
 logger = logging.getLogger(__name__)
@@ -33,9 +34,16 @@ def sweep() -> None:
         wake.ring(workspace_id)
 
 
+@shared_task(name="workspaces.idle", ignore_result=True)
+def idle() -> None:
+    """What has nothing to do goes to rest."""
+    idle_work.run()
+
+
 @shared_task(name="workspaces.tidy", ignore_result=True)
 def tidy() -> None:
     """What has served its time."""
     now = timezone.now()
     IdempotencyKey.objects.filter(created_at__lt=now - IDEMPOTENCY_LIFETIME).delete()
     SignInFailures.objects.filter(window_ends_at__lt=now).delete()
+    checkpoints.expire(now)

@@ -13,6 +13,8 @@ from sandboxes.plans.steps import Step
 
 #: A first start may have to make the template of its shape, which takes an emulated boot.
 START_DEADLINE_S = 300.0
+#: A park or a capture that has not come about by then is no longer the moment that was asked for.
+MOMENT_DEADLINE_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,14 @@ class Plan:
 
 PLANS = {plan.name: plan for plan in (
     Plan("create", (steps.PLACE, steps.CREATE_DISK, steps.BOOT), START_DEADLINE_S, max_tries=3),
+    Plan("clone", (steps.PLACE, steps.CLONE, steps.BOOT), START_DEADLINE_S, max_tries=3),
     Plan("start", (steps.BOOT,), START_DEADLINE_S, max_tries=3),
+    Plan("park", (steps.PARK,), MOMENT_DEADLINE_S, max_tries=2),
+    Plan("capture", (steps.CAPTURE,), MOMENT_DEADLINE_S, max_tries=3),
+    # Without a deadline: a host that is away may have done it already, and only the host can say so.
+    Plan("rollback", (steps.ROLLBACK,), max_tries=5),
+    Plan("drop", (steps.DROP,)),
+    Plan("discard", (steps.DISCARD,)),
     Plan("stop", (steps.SHUTDOWN,)),
     Plan("kill", (steps.KILL,)),
     Plan("purge", (steps.DESTROY,)),

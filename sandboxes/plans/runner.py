@@ -37,6 +37,7 @@ MAX_UNDO_TRIES = 12
 LONGEST_PAUSE_S = 15.0
 #: What waiting cannot mend: one try is enough to know.
 HOPELESS = frozenset({"disk_full", "invalid", "not_implemented"})
+NO_DISK = (Phase.ABSENT.value, Phase.DESTROYED.value)
 #: Not a failure of the step: the host is away or occupied. Only the deadline counts.
 PATIENT = frozenset({"host_unreachable", "busy"})
 
@@ -85,23 +86,36 @@ def settle(grant: Grant) -> None:
 def _differs(sandbox: Sandbox, seen: dict[str, Any]) -> bool:
     disk = seen.get("disk_used_bytes")
     disk_moved = disk is not None and abs(disk - (sandbox.disk_used_bytes or 0)) > 1024 * 1024
-    return bool(disk_moved or sandbox.phase != seen["phase"] or sandbox.end_reason != (seen.get("end_reason") or ""))
+    return bool(disk_moved or sandbox.phase != seen["phase"] or sandbox.end_reason != (seen.get("end_reason") or "")
+                or sandbox.operation != _under_way(seen) or sandbox.chain_depth != seen.get("chain_depth")
+                or sandbox.checkpoints != (seen.get("checkpoints") or []))
+
+
+def _under_way(seen: dict[str, Any]) -> str:
+    """The kind of the operation that hostd is at, or nothing."""
+    operation = seen.get("operation") or {}
+    return str(operation.get("kind", "")) if operation.get("state") == "running" else ""
 
 
 def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "") -> None:
     sandbox.phase = Phase(seen["phase"]).value
     sandbox.end_reason = str(seen.get("end_reason") or "")[:100]
     sandbox.disk_used_bytes = seen.get("disk_used_bytes")
+    sandbox.memory_image_bytes, sandbox.chain_depth = seen.get("memory_image_bytes"), seen.get("chain_depth")
+    sandbox.operation, sandbox.checkpoints = _under_way(seen), seen.get("checkpoints") or []
+    sandbox.had_disk = sandbox.had_disk or sandbox.phase not in NO_DISK
     sandbox.stage = stage
     sandbox.observed_at = timezone.now()
-    sandbox.save(update_fields=["phase", "end_reason", "disk_used_bytes", "stage", "observed_at"])
+    sandbox.save(update_fields=[
+        "phase", "end_reason", "disk_used_bytes", "memory_image_bytes", "chain_depth", "operation", "checkpoints",
+        "had_disk", "stage", "observed_at"])
     signals.body_changed.send(sender=Sandbox, machine_id=sandbox.machine_id)
 
 
 def _open(plan: Plan, ctx: Context) -> PlanRun:
-    """The open run of this plan and generation; an open run of anything else is superseded."""
+    """The open run of this plan and generation (or subject); an open run of anything else is superseded."""
     run = PlanRun.objects.filter(machine_id=ctx.machine_id, state__in=OPEN).first()
-    if run is not None and (run.plan, run.generation) == (plan.name, ctx.spec.generation):
+    if run is not None and _is_the_same(run, plan, ctx):
         return _noticing_a_crash(plan, run, ctx)
     with transaction.atomic():
         hold(ctx.grant)
@@ -109,10 +123,16 @@ def _open(plan: Plan, ctx: Context) -> PlanRun:
             state=RunState.SUPERSEDED, ended_at=timezone.now())
         now = timezone.now()
         run = PlanRun.objects.create(
-            machine_id=ctx.machine_id, plan=plan.name, generation=ctx.spec.generation,
+            machine_id=ctx.machine_id, plan=plan.name, subject=ctx.subject.key, generation=ctx.spec.generation,
             deadline_at=None if plan.deadline_s is None else now + timedelta(seconds=plan.deadline_s))
     _boundary(ctx, f"{plan.name}:opened")
     return run
+
+
+def _is_the_same(run: PlanRun, plan: Plan, ctx: Context) -> bool:
+    if (run.plan, run.subject) != (plan.name, ctx.subject.key):
+        return False
+    return bool(run.subject) or run.generation == ctx.spec.generation
 
 
 def _noticing_a_crash(plan: Plan, run: PlanRun, ctx: Context) -> PlanRun:
@@ -156,7 +176,8 @@ def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | Non
     _boundary(ctx, f"{step.name}:verified")
     with transaction.atomic():
         hold(ctx.grant)
-        LedgerEntry.objects.filter(pk=entry.pk).update(state=EntryState.DONE)
+        LedgerEntry.objects.filter(pk=entry.pk).update(state=EntryState.DONE, result=ctx.result)
+        step.note(ctx)
         if ctx.observed:
             _write_phase(ctx.sandbox, ctx.observed)
     _boundary(ctx, f"{step.name}:done")
@@ -251,6 +272,9 @@ def _mark_undone(entry: LedgerEntry, ctx: Context) -> None:
         LedgerEntry.objects.filter(pk=entry.pk).update(state=EntryState.UNDONE)
         if ctx.observed:
             _write_phase(ctx.sandbox, ctx.observed)
+        if ctx.sandbox.phase in NO_DISK and ctx.sandbox.had_disk:  # taken away on purpose, so it is no loss
+            Sandbox.objects.filter(pk=ctx.sandbox.pk).update(had_disk=False)
+            ctx.sandbox.had_disk = False
 
 
 def _undo_stumbled(run: PlanRun, ctx: Context, error: errors.SandboxError) -> Progress:
@@ -272,8 +296,8 @@ def _fail(run: PlanRun, ctx: Context) -> None:
         hold(ctx.grant)
         run.state, run.ended_at = RunState.FAILED, timezone.now()
         run.save(update_fields=["state", "ended_at"])
-        signals.plan_failed.send(sender=PlanRun, machine_id=run.machine_id, generation=run.generation,
-                                 code=run.error_code, detail=run.error_detail)
+        signals.plan_failed.send(sender=PlanRun, machine_id=run.machine_id, generation=run.generation, plan=run.plan,
+                                 subject=run.subject, code=run.error_code, detail=run.error_detail)
 
 
 def _close(run: PlanRun, ctx: Context, state: RunState) -> None:
@@ -281,8 +305,16 @@ def _close(run: PlanRun, ctx: Context, state: RunState) -> None:
     with transaction.atomic():
         hold(ctx.grant)
         run.save(update_fields=["state", "ended_at", "error_code", "next_try_at"])
+        if state == RunState.DONE:
+            signals.plan_done.send(sender=PlanRun, machine_id=run.machine_id, generation=run.generation,
+                                   plan=run.plan, subject=run.subject, result=_result_of(run))
         signals.body_changed.send(sender=Sandbox, machine_id=ctx.machine_id)
     _boundary(ctx, f"{run.plan}:closed")
+
+
+def _result_of(run: PlanRun) -> dict[str, Any]:
+    """What its operations said, the later over the earlier. From the ledger, so that no worker's death loses it."""
+    return {name: value for said in run.entries.values_list("result", flat=True) for name, value in said.items()}
 
 
 def _save_run(run: PlanRun, ctx: Context, *fields: str) -> None:

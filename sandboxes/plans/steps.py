@@ -21,10 +21,13 @@ from sandboxes.hostlink import HostLink, error_from_json, link_to
 from sandboxes.lifecycle import OperationKind, OperationState, Phase
 from sandboxes.models import Host, Sandbox
 from sandboxes.plans.lease import Grant, hold
+from sandboxes.plans.subject import NOTHING, Subject
 from sandboxes.spec import MachineSpec
 
 HEARD_WITHIN = timedelta(seconds=60)
 SHUTDOWN_GRACE_S = 10.0
+#: How long a guest may take to freeze before its machine is put to rest as it is.
+QUIESCE_GRACE_S = 10.0
 #: After this many failed tries a clean shutdown becomes a kill.
 GENTLE_TRIES = 2
 
@@ -36,10 +39,13 @@ class Context:
     spec: MachineSpec
     sandbox: Sandbox
     grant: Grant
+    subject: Subject = NOTHING
     tries: int = 0
     wait_until: float = 0.0
     stage: str = ""
     observed: dict[str, Any] = field(default_factory=dict)
+    #: What hostd said of the operation that was verified last.
+    result: dict[str, Any] = field(default_factory=dict)
 
     @property
     def machine_id(self) -> str:
@@ -64,6 +70,11 @@ class Context:
         self.observed = self.link.observe(self.machine_id)
         return Phase(self.observed["phase"])
 
+    def quiet(self) -> bool:
+        """Whether hostd is at nothing here, by the last look."""
+        operation = self.observed.get("operation") or {}
+        return operation.get("state") != OperationState.RUNNING
+
 
 class Step(Protocol):
     @property
@@ -74,6 +85,9 @@ class Step(Protocol):
     def act(self, ctx: Context, operation_id: str) -> None: ...
 
     def verify(self, ctx: Context, operation_id: str) -> bool: ...
+
+    def note(self, ctx: Context) -> None:
+        """Called within the transaction that marks the step as done."""
 
     def undo(self, ctx: Context, operation_id: str) -> None: ...
 
@@ -92,6 +106,7 @@ def _settled(ctx: Context, operation_id: str, goal: frozenset[Phase]) -> bool:
     phase = ctx.phase()
     if phase not in goal:
         raise errors.StepFailed(f"hostd says done, but the machine is {phase.value}")
+    ctx.result = dict(seen.get("result") or {})
     return True
 
 
@@ -104,11 +119,13 @@ class PlaceStep:
         return ctx.sandbox.host_id is None
 
     def act(self, ctx: Context, operation_id: str) -> None:
-        chosen = placement.choose([_facts(h) for h in Host.objects.all()], ctx.spec.shape, ctx.spec.image)
-        ctx.write(host=Host.objects.get(pk=chosen))
+        ctx.write(host=Host.objects.get(pk=_chosen(ctx)))
 
     def verify(self, ctx: Context, operation_id: str) -> bool:
         return ctx.sandbox.host_id is not None
+
+    def note(self, ctx: Context) -> None:
+        """The row was all there was to write."""
 
     def undo(self, ctx: Context, operation_id: str) -> None:
         ctx.write(host=None)
@@ -117,12 +134,39 @@ class PlaceStep:
         return ctx.sandbox.host_id is None
 
 
+def _chosen(ctx: Context) -> str:
+    """Any host that fits; for a clone the one that has what it is made of."""
+    everyone = [_facts(h) for h in Host.objects.all()]
+    if not ctx.subject.source_machine:
+        return placement.choose(everyone, ctx.spec.shape, ctx.spec.image)
+    source = Sandbox.objects.filter(pk=ctx.subject.source_machine).first()
+    if source is None or source.host_id is None:
+        raise errors.NotFound("the machine that had the checkpoint is gone")
+    return placement.beside(everyone, source.host_id, ctx.spec.shape, ctx.spec.image)
+
+
 def _facts(host: Host) -> placement.HostFacts:
     memory = int(host.capacity.get("memory_mib", 0)) - int(host.capacity.get("used", {}).get("memory_mib", 0))
     seen = host.last_seen_at is not None and host.last_seen_at > timezone.now() - HEARD_WITHIN
     return placement.HostFacts(
         host_id=host.pk, schedulable=host.schedulable and not host.draining, heard_of_lately=seen,
         max_cpus=int(host.capabilities.get("max_cpus", 1)), free_memory_mib=memory, images=frozenset(host.images))
+
+
+def _fields(ctx: Context, kind: OperationKind) -> dict[str, Any]:
+    """What an operation is told besides its id, kind and generation."""
+    subject = ctx.subject
+    if kind in (OperationKind.CREATE_DISK, OperationKind.BOOT):
+        return {"spec": ctx.spec.to_json()}
+    if kind is OperationKind.CLONE:
+        source = {"machine_id": subject.source_machine, "checkpoint_id": subject.checkpoint_id}
+        return {"spec": ctx.spec.to_json(), "source": source, "memory": subject.memory}
+    if kind in (OperationKind.CAPTURE, OperationKind.ROLLBACK):
+        return {"checkpoint_id": subject.checkpoint_id, "memory": subject.memory}
+    others: dict[OperationKind, dict[str, Any]] = {
+        OperationKind.DROP: {"checkpoint_id": subject.checkpoint_id},
+        OperationKind.SHUTDOWN: {"grace_s": SHUTDOWN_GRACE_S}, OperationKind.PARK: {"grace_s": QUIESCE_GRACE_S}}
+    return others.get(kind, {})
 
 
 @dataclass(frozen=True)
@@ -141,46 +185,45 @@ class OperationStep:
 
     def act(self, ctx: Context, operation_id: str) -> None:
         if self.kind is OperationKind.BOOT:
-            self._claim_body(ctx)
+            _claim_body(ctx)
         self._start(ctx, operation_id, self._kind_now(ctx))
 
     def verify(self, ctx: Context, operation_id: str) -> bool:
         return _settled(ctx, operation_id, self.goal)
 
+    def note(self, ctx: Context) -> None:
+        """The phase is written by the runner; there is nothing else to say."""
+
     def undo(self, ctx: Context, operation_id: str) -> None:
-        if self.undo_kind is not None:
+        if not self._needs_no_undo(ctx):
+            assert self.undo_kind is not None
             self._start(ctx, operation_id, self.undo_kind)
 
     def undone(self, ctx: Context, operation_id: str) -> bool:
-        return self.undo_kind is None or _settled(ctx, operation_id, self.undo_goal)
+        """Without an undo of its own it is taken back once hostd is at nothing any more."""
+        if self._needs_no_undo(ctx):
+            return ctx.quiet()
+        return _settled(ctx, operation_id, self.undo_goal)
+
+    def _needs_no_undo(self, ctx: Context) -> bool:
+        """There is none, or what it would lead to is so already (a machine that never left its rest keeps the memory
+        it rests with)."""
+        phase = ctx.phase()
+        return self.undo_kind is None or (ctx.quiet() and phase in self.undo_goal and phase not in LEFT_BEHIND)
 
     def _kind_now(self, ctx: Context) -> OperationKind:
         gives_up_politeness = self.kind is OperationKind.SHUTDOWN and ctx.tries >= GENTLE_TRIES
         return OperationKind.KILL if gives_up_politeness else self.kind
 
-    def _claim_body(self, ctx: Context) -> None:
-        """Noted before the boot is asked for, while nothing runs: whatever body is seen later is of this
-        generation or a newer one, even if this worker dies now."""
-        if ctx.sandbox.booted_generation != ctx.spec.generation:
-            ctx.write(booted_generation=ctx.spec.generation)
-
     def _start(self, ctx: Context, operation_id: str, kind: OperationKind) -> None:
-        needs_spec = kind in (OperationKind.CREATE_DISK, OperationKind.BOOT)
-        ctx.link.start_operation(
-            ctx.machine_id, operation_id, kind, ctx.spec.generation,
-            spec=ctx.spec.to_json() if needs_spec else None,
-            grace_s=SHUTDOWN_GRACE_S if kind is OperationKind.SHUTDOWN else None)
+        ctx.link.start_operation(ctx.machine_id, operation_id, kind, ctx.spec.generation, **_fields(ctx, kind))
 
 
-HAS_DISK = frozenset(Phase) - {Phase.ABSENT, Phase.DESTROYED}
-AT_REST = frozenset({Phase.STOPPED, Phase.DEAD, Phase.ABSENT, Phase.DESTROYED})
-NOTHING_LEFT = frozenset({Phase.ABSENT, Phase.DESTROYED})
-
-PLACE = PlaceStep()
-CREATE_DISK = OperationStep("disk", OperationKind.CREATE_DISK, HAS_DISK, OperationKind.DESTROY, NOTHING_LEFT)
-BOOT = OperationStep("boot", OperationKind.BOOT, frozenset({Phase.RUNNING}), OperationKind.KILL, AT_REST)
-SHUTDOWN = OperationStep("shutdown", OperationKind.SHUTDOWN, AT_REST)
-KILL = OperationStep("kill", OperationKind.KILL, AT_REST)
+def _claim_body(ctx: Context) -> None:
+    """Noted before the boot is asked for, while nothing runs: whatever body is seen later is of this generation or
+    a newer one, even if this worker dies now."""
+    if ctx.sandbox.booted_generation != ctx.spec.generation:
+        ctx.write(booted_generation=ctx.spec.generation)
 
 
 class DestroyStep(OperationStep):
@@ -190,4 +233,46 @@ class DestroyStep(OperationStep):
         return ctx.sandbox.host_id is not None
 
 
+class MomentStep(OperationStep):
+    """An operation about a checkpoint: needed wherever there is a disk, whatever the phase."""
+
+    def needed(self, ctx: Context) -> bool:
+        return ctx.sandbox.host_id is not None and ctx.phase() in HAS_DISK
+
+    def _needs_no_undo(self, ctx: Context) -> bool:
+        ctx.phase()
+        return self.undo_kind is None
+
+
+class RewindStep(MomentStep):
+    """The memory that a rollback leaves is the present generation's: nothing older than it is there any more."""
+
+    def note(self, ctx: Context) -> None:
+        _claim_body(ctx)
+
+
+class CloneStep(OperationStep):
+    def note(self, ctx: Context) -> None:
+        _claim_body(ctx)
+
+
+ANY = frozenset(Phase)
+HAS_DISK = frozenset(Phase) - {Phase.ABSENT, Phase.DESTROYED}
+AT_REST = frozenset({Phase.STOPPED, Phase.PARKED, Phase.DEAD, Phase.ABSENT, Phase.DESTROYED})
+NOTHING_LEFT = frozenset({Phase.ABSENT, Phase.DESTROYED})
+NO_MEMORY = AT_REST - {Phase.PARKED}
+#: At rest, but a kill still has something to take down there: what a dead body left.
+LEFT_BEHIND = frozenset({Phase.DEAD})
+
+PLACE = PlaceStep()
+CREATE_DISK = OperationStep("disk", OperationKind.CREATE_DISK, HAS_DISK, OperationKind.DESTROY, NOTHING_LEFT)
+CLONE = CloneStep("clone", OperationKind.CLONE, HAS_DISK, OperationKind.DESTROY, NOTHING_LEFT)
+BOOT = OperationStep("boot", OperationKind.BOOT, frozenset({Phase.RUNNING}), OperationKind.KILL, AT_REST)
+SHUTDOWN = OperationStep("shutdown", OperationKind.SHUTDOWN, AT_REST)
+KILL = OperationStep("kill", OperationKind.KILL, AT_REST)
+PARK = OperationStep("park", OperationKind.PARK, frozenset({Phase.PARKED}))
+DISCARD = OperationStep("discard", OperationKind.DISCARD_MEMORY, NO_MEMORY)
+CAPTURE = MomentStep("capture", OperationKind.CAPTURE, HAS_DISK, OperationKind.DROP, ANY)
+ROLLBACK = RewindStep("rollback", OperationKind.ROLLBACK, AT_REST - NOTHING_LEFT)
+DROP = MomentStep("drop", OperationKind.DROP, ANY)
 DESTROY = DestroyStep("destroy", OperationKind.DESTROY, NOTHING_LEFT)
