@@ -7,16 +7,22 @@ Called once by `app.py` before the socket is served; calls registry, driver and 
     was starting               whatever there is of a body is taken down; stopped: the plan boots it again
     was stopping, body there   running: the plan stops it again
     was stopping, body gone    stopped
+    standby/ there             parked, whatever was written: a body that is there stood still when that name was given
+    .standby.used there        its wake is finished; the body gone before the phase was written: parked as before
+    .anything else             what a dead hostd was in the middle of: cleared away
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 
+from sandboxes.drivers.base import MachineHome
 from sandboxes.errors import SandboxError
-from sandboxes.host import log, watch
-from sandboxes.host.body import Body
+from sandboxes.host import log, points, quiet, wake, watch
+from sandboxes.host.body import Body, NoBody
 from sandboxes.host.machines import Machines
+from sandboxes.host.points import Point
 from sandboxes.host.registry import Machine
 from sandboxes.lifecycle import OperationState, Phase
 
@@ -43,19 +49,65 @@ async def _adopt_one(machines: Machines, machine: Machine) -> None:
     if machine.phase is Phase.ABSENT:
         await _clear_away(machines, machine)
         return
+    home = machines.home(machine.machine_id)
+    await asyncio.to_thread(points.clear_away, home)
+    if await _is_parked(machines, machine, home):
+        await _adopt_parked(machines, machine, home)
+        return
     before = machine.phase
     body = await _find(machines, machine)
     if body is not None:
         if machine.phase is not Phase.RUNNING:
-            await machines.registry.set_phase(machine, Phase.RUNNING)
+            await machines.registry.set_phase(machine, Phase.RUNNING, epoch=body.epoch, memory_since=body.memory_since)
         watch.put(machines, machine, body)
     elif machine.phase is Phase.RUNNING:
         await watch.died(machines, machine, "unknown")
-    elif machine.phase in (Phase.STARTING, Phase.STOPPING):
+    elif machine.phase in (Phase.STARTING, Phase.STOPPING, Phase.PARKED):
         await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="interrupted")
     if body is not None or machine.phase is not before:
         machines.adopt_execs(machine, body)
+    await _settle_wake(machines, machine, body)
     log.line("adopt.found", machine_id=machine.machine_id, phase=machine.phase.value, body=body is not None)
+
+
+async def _is_parked(machines: Machines, machine: Machine, home: MachineHome) -> bool:
+    """A wake whose body is gone before anyone was told that it runs did not happen."""
+    if points.used(home).exists() and machine.phase is Phase.STARTING and await machines.driver.find(home) is None:
+        points.put_back(home)
+    return home.standby.exists()
+
+
+async def _adopt_parked(machines: Machines, machine: Machine, home: MachineHome) -> None:
+    await machines.driver.release(home)
+    if machine.phase is not Phase.PARKED:
+        await machines.registry.set_phase(machine, Phase.PARKED, end_reason="interrupted")
+    point = points.read(home.standby)
+    same = point is not None and point.execs_are == "same"
+    machines.adopt_execs(machine, NoBody() if same else None, "rolled_back")
+    log.line("adopt.found", machine_id=machine.machine_id, phase=machine.phase.value, body=False)
+
+
+async def _settle_wake(machines: Machines, machine: Machine, body: Body | None) -> None:
+    """What a dead hostd did not come to: execs of another past get their records, a guest at rest goes on."""
+    used = points.used(machines.home(machine.machine_id))
+    point = points.read(used)
+    if body is None:
+        await asyncio.to_thread(shutil.rmtree, used, True)
+        return
+    task = asyncio.create_task(_go_on(machines, machine, body, point), name=f"settle {machine.machine_id}")
+    machines.settling.add(task)
+    task.add_done_callback(machines.settling.discard)
+
+
+async def _go_on(machines: Machines, machine: Machine, body: Body, point: Point | None) -> None:
+    try:
+        link = await body.ready()
+        if point is not None and point.execs_are != "same":
+            await wake.continue_execs(machines, machine, body, link, point)
+        await quiet.thaw(link, machine.machine_id)
+        await asyncio.to_thread(shutil.rmtree, points.used(machines.home(machine.machine_id)), True)
+    except SandboxError as error:
+        log.failure("adopt.not_settled", error, machine_id=machine.machine_id)
 
 
 async def _clear_away(machines: Machines, machine: Machine) -> None:
@@ -73,7 +125,12 @@ async def _find(machines: Machines, machine: Machine) -> Body | None:
     if live is None:
         return None
     if machine.phase in (Phase.RUNNING, Phase.STOPPING):
-        return Body(machine.machine_id, live, machine.epoch, None)
+        return Body(machine.machine_id, live, machine.epoch, None, machine.memory_since)
+    point = points.read(points.used(home))
+    if machine.phase is Phase.STARTING and point is not None and machine.spec is not None:
+        epoch = machine.epoch_of(machine.spec)
+        since = machine.memory_since if point.execs_are == "same" else epoch
+        return Body(machine.machine_id, live, epoch, None, since)
     await live.kill()
     await machines.driver.release(home)
     return None
@@ -81,6 +138,8 @@ async def _find(machines: Machines, machine: Machine) -> Body | None:
 
 async def let_go(machines: Machines) -> None:
     """hostd goes; every machine stays as it is."""
+    for task in list(machines.settling):
+        task.cancel()
     for task in machines.watches.values():
         task.cancel()
     await asyncio.gather(*machines.watches.values(), return_exceptions=True)

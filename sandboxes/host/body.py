@@ -23,9 +23,24 @@ class BodyEnded(NotRunning):
     """The body is gone. `reason` is the word that its execs end with."""
 
 
+class NoBody:
+    """In place of a body while the machine is parked: what runs in its memory is there, and nobody can be asked."""
+
+    lost_reason = "memory_dropped"
+
+    async def soon(self, timeout_s: float) -> GuestLink:
+        raise NotRunning("the machine is parked", reason="parked")
+
+    async def ready(self) -> GuestLink:
+        return await self.soon(0)
+
+
 class Body:
-    def __init__(self, machine_id: str, live: LiveMachine, epoch: int, link: GuestLink | None) -> None:
+    def __init__(self, machine_id: str, live: LiveMachine, epoch: int, link: GuestLink | None,
+                 memory_since: int | None = None) -> None:
         self.machine_id, self.live, self.epoch = machine_id, live, epoch
+        #: The epoch in which its memory was new: earlier than its own when it was resumed. Execs since then are in it.
+        self.memory_since = epoch if memory_since is None else memory_since
         #: What execs that were running end with: set before the body is ended on purpose.
         self.lost_reason = "machine_died"
         self.ended = asyncio.Event()

@@ -2,6 +2,8 @@
 
     admit ▶ template ▶ launch ▶ agent ▶ resume ▶ disk ▶ attach ▶ running
                           └── from here on, any failure or end: kill the body, release what belonged to it
+
+A parked machine's launch is a resume of its own memory (`wake.py`); when that cannot be, the same disk boots cold.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-from sandboxes.drivers.base import LiveMachine
-from sandboxes.errors import Conflict, StepFailed
+from sandboxes.drivers.base import LiveMachine, MachineHome, OnStage
+from sandboxes.errors import Conflict, SandboxError, StepFailed
 from sandboxes.guest.link import GuestLink
-from sandboxes.host import capacity, log, watch
+from sandboxes.host import capacity, log, points, wake, watch
 from sandboxes.host.body import Body
 from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine
@@ -32,10 +34,11 @@ ATTACH_S = 120.0
 T = TypeVar("T")
 #: Names the stage that begins, and is a step boundary: raises when the operation was taken over.
 Stage = Callable[[str], None]
+Launch = Callable[[MachineHome, MachineSpec, OnStage], Awaitable[LiveMachine]]
 
 
 async def boot(machines: Machines, machine: Machine, stage: Stage) -> None:
-    """stopped|dead -> running; already running: nothing to do."""
+    """stopped|dead|parked -> running; already running: nothing to do."""
     if machine.phase is Phase.RUNNING and machine.machine_id in machines.bodies:
         return
     if machine.spec is None or machine.phase is Phase.ABSENT:
@@ -57,20 +60,58 @@ def _spoken_for(machines: Machines, spec: MachineSpec):  # type: ignore[no-untyp
 
 
 async def _boot(machines: Machines, machine: Machine, spec: MachineSpec, stage: Stage) -> None:
+    parked = machine.phase is Phase.PARKED
     await machines.registry.set_phase(machine, Phase.STARTING)
     try:
-        stage("template")
-        await machines.driver.prepare(spec.shape, stage_name(stage))
-        async with _body(machines, spec, stage) as (live, link):
-            await _awaken(live, link, spec, stage)
-            stage("running")
-            await machines.registry.set_phase(machine, Phase.RUNNING, epoch=spec.generation)
+        if not parked or not await _boot_parked(machines, machine, spec, stage):
+            await _boot_cold(machines, machine, spec, stage)
     except BaseException:
-        await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="boot_failed")
+        still = machines.home(machine.machine_id).standby.exists()
+        await machines.registry.set_phase(machine, Phase.PARKED if still else Phase.STOPPED, end_reason="boot_failed")
         raise
-    body = Body(machine.machine_id, live, spec.generation, link)
-    watch.put(machines, machine, body)
-    machines.tell(machine, "machine.running", _actor(machine), {})
+
+
+async def _boot_cold(machines: Machines, machine: Machine, spec: MachineSpec, stage: Stage) -> None:
+    stage("template")
+    await machines.driver.prepare(spec.shape, stage_name(stage))
+    epoch = machine.epoch_of(spec)
+    async with _body(machines, spec, epoch, stage, machines.driver.launch) as (live, link):
+        await _awaken(live, link, spec, epoch, stage)
+        stage("running")
+        await machines.registry.set_phase(machine, Phase.RUNNING, epoch=epoch, memory_since=epoch)
+    watch.put(machines, machine, Body(machine.machine_id, live, epoch, link))
+    machines.tell(machine, "machine.running", _actor(machine), {"from": "disk"})
+
+
+async def _boot_parked(machines: Machines, machine: Machine, spec: MachineSpec, stage: Stage) -> bool:
+    """False when its memory was given up: then the disk is ready to boot cold."""
+    capture = wake.capture_of(machines, machine)
+    point = points.read(capture.folder)
+
+    async def resume(home: MachineHome, spec: MachineSpec, on_stage: OnStage) -> LiveMachine:
+        if point is None:
+            raise Conflict("nothing is known of this memory image", reason="memory_image_damaged")
+        return await machines.driver.resume(home, spec, capture, on_stage)
+
+    epoch = machine.epoch_of(spec)
+    try:
+        async with _body(machines, spec, epoch, stage, resume) as (live, link):
+            await _awaken(live, link, spec, epoch, stage)
+            stage("running")
+            assert point is not None
+            since = machine.memory_since if point.execs_are == "same" else epoch
+            body = Body(machine.machine_id, live, epoch, link, since)
+            await wake.begin_running(machines, machine, body)
+    except SandboxError as error:
+        reason = wake.given_up(machines, machine, error)
+        if not reason:
+            raise
+        await wake.drop_memory(machines, machine, "memory_dropped")
+        machines.tell(machine, "machine.memory_dropped", _actor(machine), {"reason": reason})
+        return False
+    await wake.go_on(machines, machine, body, point)
+    machines.tell(machine, "machine.running", _actor(machine), {"from": "memory"})
+    return True
 
 
 def _actor(machine: Machine) -> dict[str, str] | None:
@@ -84,15 +125,16 @@ def stage_name(stage: Stage) -> Stage:
 
 
 @contextlib.asynccontextmanager
-async def _body(machines: Machines, spec: MachineSpec, stage: Stage) -> AsyncIterator[tuple[LiveMachine, GuestLink]]:
+async def _body(machines: Machines, spec: MachineSpec, epoch: int, stage: Stage,
+                launch: Launch) -> AsyncIterator[tuple[LiveMachine, GuestLink]]:
     """A launched body with an open link. What fails inside takes both down again."""
     home = machines.home(spec.machine_id)
     stage("launch")
-    live = await machines.driver.launch(home, spec, stage_name(stage))
+    live = await launch(home, spec, stage_name(stage))
     link: GuestLink | None = None
     try:
         stage("agent")
-        link = await while_alive(live, GuestLink.open(live.agent_socket, epoch=spec.generation, timeout_s=AGENT_S))
+        link = await while_alive(live, GuestLink.open(live.agent_socket, epoch=epoch, timeout_s=AGENT_S))
         yield live, link
     except BaseException as error:
         log.failure("boot.undone", error, machine_id=spec.machine_id)
@@ -107,12 +149,14 @@ async def _take_down(machines: Machines, spec: MachineSpec, live: LiveMachine, l
     await machines.driver.release(machines.home(spec.machine_id))
 
 
-async def _awaken(live: LiveMachine, link: GuestLink, spec: MachineSpec, stage: Stage) -> None:
-    """The agent acts first (clock, entropy, identity); then the disk; then the user's world."""
+async def _awaken(live: LiveMachine, link: GuestLink, spec: MachineSpec, epoch: int, stage: Stage) -> None:
+    """The agent acts first (clock, entropy, identity); then the disk; then the user's world. In a memory that has been
+    through this before, it renews what differs; its processes are frozen until they are told to go on.
+    """
     identity = {"hostname": spec.hostname, "machine_id": guest_machine_id(spec.machine_id)}
     stage("resume")
     await while_alive(live, link.request("resume", {
-        "epoch": spec.generation, "unix_time_ns": time.time_ns(),
+        "epoch": epoch, "unix_time_ns": time.time_ns(),
         "entropy_b64": base64.b64encode(os.urandom(ENTROPY_BYTES)).decode(), **identity}, timeout_s=AGENT_S))
     stage("disk")
     await while_alive(live, live.fit_disk(spec.disk_gib))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sandboxes.errors import Busy, DiskFull, NotFound
 from sandboxes.host import log
-from sandboxes.host.body import Body
+from sandboxes.host.body import Body, NoBody
 from sandboxes.host.clock import now_text
 from sandboxes.host.journal import Journal
 from sandboxes.host.outputs import Output, erase_output, open_output
@@ -51,27 +51,30 @@ class Execs:
 
     # -- what a former hostd left -------------------------------------------------------------------------------------
 
-    def load(self, body: Body | None) -> None:
-        """Ended ones are noted; the others go on if `body` is the incarnation they ran in, else they are lost."""
+    def load(self, body: Body | NoBody | None, lost_reason: str = "machine_died") -> None:
+        """Ended ones are noted; the others go on if they are in the memory of `body`, wait if that memory is parked
+        (`NoBody`), else they are lost.
+        """
         for record in self._journal.load():
             self._seq = max(self._seq, record.seq)
             if record.ended is not None:
                 self._keep(record, self._size_bytes(record))
-            elif body is not None and record.epoch == body.epoch:
+            elif isinstance(body, NoBody) or (body is not None and record.epoch >= body.memory_since):
                 self._go(record, body, adopted=True)
             else:
-                self._lose(record)
+                self._lose(record, lost_reason)
 
     def _size_bytes(self, record: Record) -> int:
         with self.opened(record) as tape:
             return tape.size_bytes
 
-    def _lose(self, record: Record) -> None:
+    def _lose(self, record: Record, reason: str) -> None:
+        ended = _ended_unseen(reason)
         try:
-            self._journal.note(record, ended=_ended_unseen())
+            self._journal.note(record, ended=ended)
         except DiskFull as error:
             log.failure("exec.end_not_written", error, exec_id=record.exec_id)  # `record` reads it as lost all the same
-            record.ended = _ended_unseen()
+            record.ended = ended
         self._tell_end(record)
         self._keep(record, self._size_bytes(record))
 
@@ -100,10 +103,11 @@ class Execs:
         self._journal.add(record)
         return record
 
-    def _go(self, record: Record, body: Body, *, adopted: bool = False) -> Running:
+    def _go(self, record: Record, body: Body | NoBody, *, adopted: bool = False) -> Running:
         running = Running(record, self._folder, self._journal, body, self._has_begun, self._has_ended, adopted=adopted)
         self.running[record.exec_id] = running
-        running.task = asyncio.create_task(running.run(), name=f"exec {record.exec_id}")
+        if isinstance(body, Body):
+            running.go_on(body)
         return running
 
     def _has_begun(self, record: Record) -> None:
@@ -202,9 +206,44 @@ class Execs:
     def close(self) -> None:
         self._journal.close()
 
+    # -- the machine's pasts ------------------------------------------------------------------------------------------
 
-def _ended_unseen() -> Json:
-    return {"outcome": {"kind": "lost", "reason": "machine_died"}, "ended_at": now_text()}
+    def captured(self) -> list[Json]:
+        """Those that run, as a capture of this moment keeps them."""
+        return [running.record.as_captured() for running in self.running.values() if running.record.started]
+
+    async def suspend(self) -> None:
+        """The machine is being parked: nothing ends, nothing is written."""
+        for running in list(self.running.values()):
+            await running.suspend()
+
+    def go_on(self, body: Body) -> None:
+        """The memory they are in runs again."""
+        for running in self.running.values():
+            running.go_on(body)
+
+    async def lose(self, reason: str) -> None:
+        """The memory that suspended ones were in is gone."""
+        for running in list(self.running.values()):
+            await running.lose(reason)
+
+    def continue_from(self, known: Json, exec_id: str, body: Body) -> Running:
+        """A process of another past goes on in this one: a new record, which names the former one."""
+        self._seq += 1
+        record = Record(exec_id, self._seq, body.epoch, known["request"], known["actor"], now_text(),
+                        continued_from=known["exec_id"])
+        self._journal.add(record)
+        self._journal.note(record, started=known["started"] or {"started_at": now_text()})
+        self._has_begun(record)
+        return self._go(record, body, adopted=True)
+
+    def continued(self) -> set[str]:
+        """Former names of processes that go on here already."""
+        return {str(running.record.continued_from) for running in self.running.values()}
+
+
+def _ended_unseen(reason: str = "machine_died") -> Json:
+    return {"outcome": {"kind": "lost", "reason": reason}, "ended_at": now_text()}
 
 
 def _short(record: Record) -> Any:

@@ -12,7 +12,8 @@ from typing import Any
 
 from sandboxes.drivers.base import Driver, MachineHome
 from sandboxes.errors import NotFound, NotRunning
-from sandboxes.host.body import Body
+from sandboxes.host import points
+from sandboxes.host.body import Body, NoBody
 from sandboxes.host.execs import Execs
 from sandboxes.host.feed import Feed
 from sandboxes.host.keyboard import Keyboards
@@ -31,6 +32,8 @@ class Machines:
         self._execs: dict[str, Execs] = {}
         self.keyboards = Keyboards()
         self.watches: dict[str, asyncio.Task[None]] = {}
+        #: What a former hostd did not come to, being done.
+        self.settling: set[asyncio.Task[None]] = set()
         #: Bodies being made, whose memory and cpus are already spoken for: machine_id -> (cpus, memory_mib).
         self.reserved: dict[str, tuple[int, int]] = {}
 
@@ -53,12 +56,12 @@ class Machines:
         except NotFound as error:
             raise NotRunning("the machine is absent", reason="absent") from error
 
-    def adopt_execs(self, machine: Machine, body: Body | None) -> Execs:
-        """Reads the machine's exec folder, once; those that still run go on over `body`."""
+    def adopt_execs(self, machine: Machine, body: Body | NoBody | None, lost_reason: str = "machine_died") -> Execs:
+        """Reads the machine's exec folder, once; those that still run go on over `body`, or wait in its memory."""
         execs = Execs(self.registry.folder_of(machine.machine_id) / "execs",
                       lambda kind, actor, data: self.tell(machine, kind, actor, data))
         self._execs[machine.machine_id] = execs
-        execs.load(body)
+        execs.load(body, lost_reason)
         return execs
 
     def running_body(self, machine_id: str) -> Body:
@@ -95,8 +98,27 @@ class Machines:
             "operation": current.to_json() if current else None,
             "disk_used_bytes": await self._disk_used_bytes(machine), "end_reason": machine.end_reason,
             "running_since": machine.running_since, "condition": self._condition(machine),
-            "spec": machine.spec.to_json() if machine.spec else None,
+            "spec": machine.spec.to_json() if machine.spec else None, **await self._kept(machine),
         }
+
+    async def _kept(self, machine: Machine) -> Json:
+        """Of its disk's chain, its memory image and its checkpoints."""
+        home = self.home(machine.machine_id)
+        there = machine.phase is not Phase.ABSENT
+        parked = points.read(home.standby) if machine.phase is Phase.PARKED else None
+        return {
+            "chain_depth": await self.driver.depth(home) if there else 0,
+            "memory_image_bytes": parked.result.get("memory_bytes", 0) if parked else 0,
+            "checkpoints": [await self._checkpoint(machine, *named) for named in points.checkpoints(home).items()],
+        }
+
+    async def _checkpoint(self, machine: Machine, checkpoint_id: str, folder: Path) -> Json:
+        point = points.read(folder)
+        result = point.result if point is not None else {}
+        memory = bool(result.get("memory"))
+        usable = memory and machine.spec is not None and not await self.driver.fits(folder, machine.spec)
+        return {"checkpoint_id": checkpoint_id, "disk_bytes": result.get("disk_bytes", 0),
+                "memory_bytes": result.get("memory_bytes", 0), "memory": memory, "memory_usable": usable}
 
     def _condition(self, machine: Machine) -> str:
         """"" or why the guest stands still though its body lives, e.g. "host_disk_full"."""

@@ -13,53 +13,20 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sandboxes.errors import Busy, Invalid, NotFound, SandboxError, StaleGeneration, StepFailed
-from sandboxes.host import capacity, log, watch
+from sandboxes.host import capacity, checkpoints, durable, log, pasts, standby, wake, watch
 from sandboxes.host.body import Body
+from sandboxes.host.bodyend import end_body
 from sandboxes.host.boot import boot
 from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine, Operation
+from sandboxes.host.step import Step
 from sandboxes.lifecycle import OperationKind, Phase
 from sandboxes.spec import MachineSpec
 
+Json = dict[str, Any]
 TAKES_OVER = {OperationKind.KILL, OperationKind.DESTROY}
-
-
-class Superseded(SandboxError):
-    """A kill or destroy took this operation's place."""
-
-    code = "superseded"
-
-
-class Step:
-    """What an operation's function is given: names stages, and ends it at a boundary when it was taken over."""
-
-    def __init__(self, operation: Operation) -> None:
-        self.operation = operation
-        self.taken_over = asyncio.Event()
-
-    def __call__(self, stage: str) -> None:
-        if self.taken_over.is_set():
-            raise Superseded()
-        self.name_only(stage)
-
-    def name_only(self, stage: str) -> None:
-        self.operation.stage = stage
-        if stage:
-            log.line("operation.stage", operation_id=self.operation.operation_id, stage=stage)
-
-    async def unless_taken_over(self, waiting: Awaitable[Any], timeout_s: float) -> bool:
-        """Waits for what may be left at any moment. True when it came within the time."""
-        doing = asyncio.ensure_future(waiting)
-        leaving = asyncio.ensure_future(self.taken_over.wait())
-        try:
-            await asyncio.wait({doing, leaving}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if leaving.done():
-                raise Superseded()
-            return doing.done()
-        finally:
-            for task in (doing, leaving):
-                task.cancel()
-            await asyncio.gather(doing, leaving, return_exceptions=True)
+#: What a machine that is not there can be asked for only with a spec.
+NEEDS_SPEC = {OperationKind.CREATE_DISK, OperationKind.CLONE}
 
 
 class Operations:
@@ -76,7 +43,7 @@ class Operations:
             if known is not None:
                 return known
             operation = Operation(request["operation_id"], OperationKind(request["kind"]), request["generation"],
-                                  actor=actor, grace_s=request["grace_s"])
+                                  actor=actor, grace_s=request["grace_s"], options=request["options"])
             _check(machine, operation, request["spec"])
             former = self._running(machine, operation)
             await self._machines.registry.accept(machine, operation, request["spec"])
@@ -113,23 +80,24 @@ class Operations:
         operation = step.operation
         log.line("operation.begins", machine_id=machine.machine_id, operation_id=operation.operation_id,
                  kind=operation.kind.value, generation=operation.generation)
-        error = await self._outcome(machine, step)
-        await self._machines.registry.finish(machine, operation, error)
+        error, result = await self._outcome(machine, step)
+        await self._machines.registry.finish(machine, operation, error, result)
         if self._tasks[machine.machine_id][0] is step:
             del self._tasks[machine.machine_id]
         log.line("operation.ends", machine_id=machine.machine_id, operation_id=operation.operation_id,
                  state=operation.state.value, code=(error or {}).get("code"))
 
-    async def _outcome(self, machine: Machine, step: Step) -> dict[str, Any] | None:
+    async def _outcome(self, machine: Machine, step: Step) -> tuple[Json | None, Json | None]:
+        """(error, result)."""
         try:
             step("")
-            await _DO[step.operation.kind](self._machines, machine, step)
+            with durable.space_matters(step.operation.kind.value):
+                return None, await _DO[step.operation.kind](self._machines, machine, step)
         except SandboxError as error:
-            return error.to_json()
+            return error.to_json(), None
         except Exception as error:
             log.failure("operation.failed", error, operation_id=step.operation.operation_id)
-            return StepFailed(f"{step.operation.stage or step.operation.kind.value}: {error}").to_json()
-        return None
+            return StepFailed(f"{step.operation.stage or step.operation.kind.value}: {error}").to_json(), None
 
     async def close(self) -> None:
         """hostd goes: what runs is cut off, and reads as interrupted to the next one. Bodies that are up stay."""
@@ -143,8 +111,8 @@ def _check(machine: Machine, operation: Operation, spec: MachineSpec | None) -> 
     if operation.generation < machine.generation:
         raise StaleGeneration(f"generation {operation.generation} is older than {machine.generation}",
                               generation=machine.generation)
-    if operation.kind is OperationKind.CREATE_DISK and spec is None and machine.spec is None:
-        raise Invalid("spec: create_disk needs one", errors={"spec": "required"})
+    if operation.kind in NEEDS_SPEC and spec is None and machine.spec is None:
+        raise Invalid(f"spec: {operation.kind.value} needs one", errors={"spec": "required"})
 
 
 # -- what each kind does -----------------------------------------------------------------------------------------------
@@ -180,7 +148,7 @@ async def _shutdown(machines: Machines, machine: Machine, step: Step) -> None:
     body.lost_reason = "machine_stopped"
     await machines.registry.set_phase(machine, Phase.STOPPING)
     clean = await step.unless_taken_over(_ask_to_end(body), step.operation.grace_s)
-    await _end_body(machines, machine, body, step, "stopped" if clean else "killed_after_grace")
+    await _stopped(machines, machine, body, step, "stopped" if clean else "killed_after_grace")
 
 
 async def _ask_to_end(body: Body) -> None:
@@ -198,20 +166,22 @@ async def _kill(machines: Machines, machine: Machine, step: Step) -> None:
     step("kill")
     body.lost_reason = "machine_stopped"
     await machines.registry.set_phase(machine, Phase.STOPPING)
-    await _end_body(machines, machine, body, step, "killed")
+    await _stopped(machines, machine, body, step, "killed")
 
 
-async def _end_body(machines: Machines, machine: Machine, body: Body, step: Step, reason: str) -> None:
-    await body.live.kill()
-    await watch.ended(machines, machine.machine_id)
-    await machines.driver.release(machines.home(machine.machine_id))
+async def _stopped(machines: Machines, machine: Machine, body: Body, step: Step, reason: str) -> None:
+    await end_body(machines, machine, body)
     await machines.registry.set_phase(machine, Phase.STOPPED, end_reason=reason)
     machines.tell(machine, "machine.stopped", step.operation.actor, {"reason": reason})
 
 
 async def _settle_off(machines: Machines, machine: Machine) -> None:
-    """No body: dead reads as stopped once someone asked for it to be off; absent stays absent."""
+    """No body: dead reads as stopped once someone asked for it to be off, parked gives its memory up; absent stays
+    absent.
+    """
     await watch.ended(machines, machine.machine_id)
+    if machine.phase is Phase.PARKED:
+        await wake.drop_memory(machines, machine, "machine_stopped")
     if machine.phase is not Phase.ABSENT:
         await machines.driver.release(machines.home(machine.machine_id))
         if machine.phase is not Phase.STOPPED:
@@ -229,7 +199,10 @@ async def _destroy(machines: Machines, machine: Machine, step: Step) -> None:
         await machines.registry.set_phase(machine, Phase.ABSENT, end_reason="destroyed")
 
 
-_DO: dict[OperationKind, Callable[[Machines, Machine, Step], Awaitable[None]]] = {
+_DO: dict[OperationKind, Callable[[Machines, Machine, Step], Awaitable[Json | None]]] = {
     OperationKind.CREATE_DISK: _create_disk, OperationKind.BOOT: _boot, OperationKind.SHUTDOWN: _shutdown,
     OperationKind.KILL: _kill, OperationKind.DESTROY: _destroy,
+    OperationKind.PARK: standby.park, OperationKind.DISCARD_MEMORY: standby.discard_memory,
+    OperationKind.COLLAPSE: standby.collapse, OperationKind.CAPTURE: checkpoints.capture,
+    OperationKind.DROP: checkpoints.drop, OperationKind.ROLLBACK: pasts.rollback, OperationKind.CLONE: pasts.clone,
 }

@@ -13,7 +13,7 @@ from sandboxes.host.clock import seconds_of
 
 Json = dict[str, Any]
 TTY_BYTES = 5 * 1024 * 1024
-LATER = ("started", "stdin_sent", "killed_by", "ended")
+LATER = ("started", "stdin_sent", "killed_by", "output_from", "ended")
 
 
 @dataclass
@@ -27,6 +27,9 @@ class Record:
     started: Json | None = None    # {"started_at", "cwd"?}
     stdin_sent: bool = False       # all of the request's text, and EOF, were taken by the guest
     killed_by: str | None = None
+    #: The exec whose process this is, in a machine that went back in time or is another's clone.
+    continued_from: str | None = None
+    output_from: Json | None = None  # of a continued one: the guest's offsets at which this output begins
     ended: Json | None = None      # {"outcome", "ended_at", "stdout_truncated", "stderr_truncated"}
 
     @property
@@ -51,7 +54,12 @@ class Record:
     def asked(self) -> Json:
         """What is known when it is asked for; the rest of the fields are told later by `apply`."""
         return {"exec_id": self.exec_id, "seq": self.seq, "epoch": self.epoch, "request": self.request,
-                "actor": self.actor, "asked_at": self.asked_at}
+                "actor": self.actor, "asked_at": self.asked_at, "continued_from": self.continued_from}
+
+    def as_captured(self) -> Json:
+        """What a capture keeps of an exec that runs in it: enough to make a record of its process' continuation."""
+        return {"exec_id": self.exec_id, "request": {**self.request, "stdin": None}, "actor": self.actor,
+                "started": self.started}
 
     def apply(self, happened: Json) -> None:
         for name in LATER:
@@ -64,7 +72,7 @@ class Record:
         return {
             "id": self.exec_id, "command": request["command"], "user": request["user"],
             "cwd": request.get("cwd") or started.get("cwd"), "tty": request.get("tty"), "state": self.state,
-            "outcome": ended.get("outcome"), "continued_from": None,
+            "outcome": ended.get("outcome"), "continued_from": self.continued_from,
             "started_at": started.get("started_at"), "ended_at": ended.get("ended_at"),
             "duration_ms": _duration_ms(started.get("started_at"), ended.get("ended_at")),
             "stdout": None, "stderr": None, "stdout_truncated": bool(ended.get("stdout_truncated")),

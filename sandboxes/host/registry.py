@@ -35,10 +35,13 @@ class Operation:
     error: dict[str, Any] | None = None
     actor: dict[str, str] | None = None
     grace_s: float = 10.0
+    #: What this kind needs besides: `checkpoint_id`, `memory`, `source`, `max_depth`.
+    options: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {"operation_id": self.operation_id, "kind": self.kind.value, "generation": self.generation,
-                "state": self.state.value, "stage": self.stage, "error": self.error}
+                "state": self.state.value, "stage": self.stage, "error": self.error, "result": self.result}
 
 
 @dataclass
@@ -49,11 +52,18 @@ class Machine:
     spec: MachineSpec | None = None
     #: Generation of the body that runs: the epoch its agent was told.
     epoch: int = 0
+    #: What a generation is counted from in its agent's eyes: a clone's memory has seen its source's epochs.
+    epoch_base: int = 0
+    #: The epoch in which the memory that it runs, or is parked with, was new. Execs from then on are in it.
+    memory_since: int = 0
     end_reason: str | None = None
     running_since: str | None = None
     changed_at_unix_s: float = 0.0
     operations: dict[str, Operation] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+
+    def epoch_of(self, spec: MachineSpec) -> int:
+        return self.epoch_base + spec.generation
 
     @property
     def current(self) -> Operation | None:
@@ -65,6 +75,7 @@ class Machine:
         return {
             "machine_id": self.machine_id, "generation": self.generation, "phase": self.phase.value,
             "spec": self.spec.to_json() if self.spec else None, "epoch": self.epoch,
+            "epoch_base": self.epoch_base, "memory_since": self.memory_since,
             "end_reason": self.end_reason, "running_since": self.running_since,
             "changed_at_unix_s": self.changed_at_unix_s,
             "operations": [asdict(op) for op in self.operations.values()],
@@ -77,6 +88,7 @@ class Machine:
         return Machine(
             machine_id=data["machine_id"], generation=data["generation"], phase=Phase(data["phase"]),
             spec=MachineSpec.from_json(spec) if spec else None, epoch=data.get("epoch", 0),
+            epoch_base=data.get("epoch_base", 0), memory_since=data.get("memory_since", data.get("epoch", 0)),
             end_reason=data.get("end_reason"), running_since=data.get("running_since"),
             changed_at_unix_s=data.get("changed_at_unix_s", 0.0),
             operations={op.operation_id: op for op in operations})
@@ -135,21 +147,27 @@ class Registry:
             machine.generation, machine.spec, machine.operations = before
             raise
 
-    async def finish(self, machine: Machine, operation: Operation, error: dict[str, Any] | None) -> None:
+    async def finish(self, machine: Machine, operation: Operation, error: dict[str, Any] | None,
+                     result: dict[str, Any] | None = None) -> None:
         operation.state = OperationState.FAILED if error else OperationState.DONE
-        operation.error = error
+        operation.error, operation.result = error, result
         await self._save_late(machine)
 
     async def set_phase(self, machine: Machine, phase: Phase, *, end_reason: str | None = None,
-                        epoch: int | None = None) -> None:
+                        epoch: int | None = None, epoch_base: int | None = None,
+                        memory_since: int | None = None) -> None:
         """The only assignment of a phase on the host."""
         machine.phase = phase
         machine.end_reason = end_reason
         machine.running_since = now_text() if phase is Phase.RUNNING else None
         if epoch is not None:
             machine.epoch = epoch
+        if epoch_base is not None:
+            machine.epoch_base = epoch_base
+        if memory_since is not None:
+            machine.memory_since = memory_since
         if phase is Phase.ABSENT:
-            machine.spec = None
+            machine.spec, machine.epoch_base = None, 0
         await self._save_late(machine)
 
     async def _save_late(self, machine: Machine) -> None:

@@ -113,6 +113,24 @@ _SPEC: dict[str, fields.Check] = {
     "memory_mib": fields.integer(64, 4 * 1024 * 1024), "machine": fields.text(32), "image": fields.text(128),
     "disk_gib": fields.integer(1, 65_536), "hostname": fields.text(63), "env": fields.environment,
 }
+_SOURCE = {"machine_id": (fields.text(64), REQUIRED), "checkpoint_id": (fields.text(64), REQUIRED)}
+#: Beside what every operation has, kind by kind.
+OPTIONS: dict[str, Any] = {
+    "capture": {"checkpoint_id": (fields.text(64), REQUIRED), "memory": (fields.boolean, True)},
+    "rollback": {"checkpoint_id": (fields.text(64), REQUIRED), "memory": (fields.boolean, True)},
+    "clone": {"source": (lambda value: _fields_of(value, _SOURCE), REQUIRED), "memory": (fields.boolean, True)},
+    "drop": {"checkpoint_id": (fields.text(64), REQUIRED)},
+    "collapse": {"max_depth": (fields.integer(2, 64), 8)},
+}
+
+
+def _fields_of(value: Any, known: Any) -> dict[str, Any]:
+    try:
+        return fields.read(value, known)
+    except Invalid as error:
+        raise Wrong(error.detail) from error
+
+
 OPERATION = {
     "operation_id": (fields.text(100), REQUIRED),
     "kind": (fields.one_of(*(kind.value for kind in OperationKind)), REQUIRED),
@@ -123,14 +141,16 @@ OPERATION = {
 
 
 def read_operation(body: Any, machine_id: str) -> dict[str, Any]:
+    options = OPTIONS.get(str(body.get("kind")), {}) if isinstance(body, dict) else {}
     try:
-        request = fields.read(body, OPERATION)
+        request = fields.read(body, {**OPERATION, **options})
     except TypeError as error:  # a spec without machine_id or generation
         raise Invalid("spec: machine_id and generation are required", errors={"spec": "incomplete"}) from error
     spec: MachineSpec | None = request["spec"]
     if spec is not None and (spec.machine_id, spec.generation) != (machine_id, request["generation"]):
         said = "its machine_id and generation must be the operation's"
         raise Invalid(f"spec: {said}", errors={"spec": said})
+    request["options"] = {name: request.pop(name) for name in options}
     return request
 
 

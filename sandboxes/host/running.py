@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sandboxes.errors import AgentLost, DiskFull, NotFound, SandboxError
+from sandboxes.errors import AgentLost, DiskFull, NotFound, NotRunning, SandboxError
 from sandboxes.guest.link import GuestLink
 from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host import log
-from sandboxes.host.body import Body, BodyEnded
+from sandboxes.host.body import Body, BodyEnded, NoBody
 from sandboxes.host.clock import now_text, seconds_of, text_of
 from sandboxes.host.journal import Journal
 from sandboxes.host.outputs import open_output
@@ -34,8 +34,9 @@ STDIN_PIECE = 64 * 1024
 class Running:
     """`begun` tells the first caller that it started (or why not); `ended` is set once the end is on disk."""
 
-    def __init__(self, record: Record, folder: Path, journal: Journal, body: Body, on_begin: Callable[[Record], None],
-                 on_end: Callable[[Running], None], *, adopted: bool = False) -> None:
+    def __init__(self, record: Record, folder: Path, journal: Journal, body: Body | NoBody,
+                 on_begin: Callable[[Record], None], on_end: Callable[[Running], None], *,
+                 adopted: bool = False) -> None:
         self.record, self._journal, self.body = record, journal, body
         self.tape = open_output(folder, record, fresh=not adopted)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,6 +61,31 @@ class Running:
     def _ring(self) -> None:
         for bell in self._readers:
             bell.set()
+
+    # -- while the machine is parked ---------------------------------------------------------------------------------
+
+    async def suspend(self) -> None:
+        """The process stays in the machine's memory. Readers and waiters stay, too: it is not the end."""
+        for task in (self.task, self._stdin):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self.task = self._stdin = None
+        self.body = NoBody()
+        if not self.begun.done():
+            self.begun.set_exception(NotRunning("the machine is parked", reason="parked"))
+            self.begun.exception()
+
+    def go_on(self, body: Body) -> None:
+        """From the offsets that are on disk."""
+        self.body = body
+        if self.begun.done() and self.begun.exception() is not None:
+            self.begun = asyncio.get_running_loop().create_future()
+        self.task = asyncio.create_task(self.run(), name=f"exec {self.record.exec_id}")
+
+    async def lose(self, reason: str) -> None:
+        """Of a suspended one: its memory is gone."""
+        await self._finish(_lost(reason))
 
     # -- the task ---------------------------------------------------------------------------------------------------
 
@@ -101,6 +127,7 @@ class Running:
             if self._owes_stdin and self._stdin is None:
                 await self._give_up("stdin_interrupted", link)  # how much of it the guest took cannot be known
                 return None
+            await self._take_name(link)
             stream = await self._ask_output(link)
         else:
             start = await link.stream("exec.start", _start_params(self.record))
@@ -122,9 +149,16 @@ class Running:
         return stream
 
     async def _ask_output(self, link: GuestLink) -> LinkStream:
-        size = self.tape.size
-        return await link.stream("exec.output", {
-            "exec_id": self.record.exec_id, "offsets": {"stdout": size[STDOUT], "stderr": size[STDERR]}})
+        size, begin = self.tape.size, self.record.output_from or {"stdout": 0, "stderr": 0}
+        return await link.stream("exec.output", {"exec_id": self.record.exec_id, "offsets": {
+            "stdout": begin["stdout"] + size[STDOUT], "stderr": begin["stderr"] + size[STDERR]}})
+
+    async def _take_name(self, link: GuestLink) -> None:
+        """The guest knows a continued process by its former name, until it is told this one. Repeatable."""
+        if self.record.continued_from is not None:
+            said = await link.request("exec.rename", {"exec_id": self.record.continued_from, "to": self.record.exec_id})
+            if self.record.output_from is None:
+                await self._note(output_from=said["kept_from"])
 
     @property
     def _owes_stdin(self) -> bool:

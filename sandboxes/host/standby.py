@@ -1,0 +1,100 @@
+"""Operations of a machine that rests with its memory: park, discard_memory, and collapse of its disk's chain.
+
+Called by `operations.py`; calls the driver, `points.py` and `quiet.py`. `wake.py` is the way back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandboxes.drivers.base import DEEPEST
+from sandboxes.errors import Conflict, SandboxError
+from sandboxes.host import log, points, quiet, wake, watch
+from sandboxes.host.body import Body
+from sandboxes.host.machines import Machines
+from sandboxes.host.points import Point
+from sandboxes.host.registry import Machine
+from sandboxes.host.step import Step
+from sandboxes.lifecycle import Phase
+
+Json = dict[str, Any]
+#: A park leaves the disk no deeper than this, so that captures of the next wake have room.
+PARKED_DEPTH = DEEPEST // 2
+
+
+async def park(machines: Machines, machine: Machine, step: Step) -> Json | None:
+    """running -> parked: its memory is written, then its body ends. A failure before that leaves it running."""
+    if machine.phase is Phase.PARKED:
+        point = points.read(machines.home(machine.machine_id).standby)
+        return point.result if point is not None else None
+    body = machines.running_body(machine.machine_id)
+    await _require_memory_images(machines)
+    step("quiesce")
+    async with quiet.at_rest(body, step.operation.grace_s) as rest:
+        step("capture")
+        result = await _park(machines, machine, body, rest)
+    await watch.ended(machines, machine.machine_id)
+    await machines.driver.release(machines.home(machine.machine_id))
+    machines.tell(machine, "machine.parked", step.operation.actor, {"consistency": rest.consistency})
+    step.name_only("collapse")
+    await _shorten(machines, machine)
+    return result
+
+
+async def _require_memory_images(machines: Machines) -> None:
+    capabilities = await machines.driver.capabilities()
+    if not capabilities.memory_images:
+        raise Conflict("this host's driver keeps no memory images", code="no_memory_images", reason="no_memory_images")
+
+
+async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Rest) -> Json:
+    home = machines.home(machine.machine_id)
+    execs = machines.execs(machine.machine_id)
+    beside = points.aside(home.standby)
+    result: Json = {"memory": True, "consistency": rest.consistency}
+
+    async def commit() -> None:
+        """The machine stands still and everything is written. One rename makes it parked."""
+        use = await machines.driver.usage(beside)
+        result.update(memory_bytes=use.memory_bytes, disk_bytes=use.disk_bytes, pause_ms=rest.lasted_ms)
+        points.write(beside, Point("", body.epoch, "same", execs.captured(), result))
+        await execs.suspend()
+        try:
+            points.publish(beside, home.standby)
+        except BaseException:
+            execs.go_on(body)
+            raise
+        rest.ended = True
+        await machines.registry.set_phase(machine, Phase.PARKED, end_reason="parked")
+
+    try:
+        await body.live.park(beside, commit)
+    finally:
+        points.clear_away(home)
+    return result
+
+
+async def _shorten(machines: Machines, machine: Machine) -> None:
+    """While nobody waits. It is no part of parking: when it fails, the chain is as deep as it was."""
+    home = machines.home(machine.machine_id)
+    try:
+        if await machines.driver.depth(home) > PARKED_DEPTH:
+            await machines.driver.collapse(home, 1)
+    except (SandboxError, OSError) as error:
+        log.failure("park.not_shortened", error, machine_id=machine.machine_id)
+
+
+async def discard_memory(machines: Machines, machine: Machine, step: Step) -> Json:
+    """parked -> stopped. No memory kept: done."""
+    if machine.phase is Phase.PARKED:
+        step("discard")
+        await wake.drop_memory(machines, machine, "memory_discarded")
+        await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="memory_discarded")
+        machines.tell(machine, "machine.stopped", step.operation.actor, {"reason": "memory_discarded"})
+    return {}
+
+
+async def collapse(machines: Machines, machine: Machine, step: Step) -> Json:
+    step("collapse")
+    home = machines.home(machine.machine_id)
+    return {"depth": await machines.driver.collapse(home, step.operation.options["max_depth"])}
