@@ -13,7 +13,7 @@ import logging
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +93,38 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, 9)
     await process.wait()
+
+
+@dataclass(frozen=True)
+class Talking:
+    """A program that is spoken with while it runs."""
+
+    process: asyncio.subprocess.Process
+    stdout: asyncio.StreamReader
+
+    async def say(self, data: bytes) -> None:
+        """Raises ConnectionError when it has ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        await self.process.stdin.drain()
+
+
+@contextlib.asynccontextmanager
+async def talking(argv: Sequence[str], *, pass_fds: Sequence[int] = ()) -> AsyncIterator[Talking]:
+    """A program whose answers are read as they come. It is killed when the caller leaves, however that happens."""
+    line = _started(argv)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=tuple(pass_fds),
+            start_new_session=True, env=dict(CLEAN_ENV))
+    except OSError as error:
+        raise ProcessFailed(argv, str(error), None) from error
+    assert process.stdout is not None
+    try:
+        yield Talking(process, process.stdout)
+    finally:
+        if process.returncode is None:
+            await _end(process)
 
 
 def run_blocking(argv: Sequence[str], *, timeout_s: float = 60.0, stdin: bytes = b"", ok: Sequence[int] = (0,),
