@@ -7,11 +7,12 @@ costs a reader nothing but time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from workspaces import nudges
 from workspaces.actors import SYSTEM, Actor
@@ -50,3 +51,14 @@ def to_json(event: Event) -> dict[str, Any]:
     if event.cause:
         shown["cause"] = event.cause
     return shown
+
+
+def moment(said: Any) -> datetime | None:
+    """An instant as hosts say it: RFC 3339 text, or Unix seconds. None for anything else."""
+    try:
+        if isinstance(said, int | float) and not isinstance(said, bool):
+            return datetime.fromtimestamp(said, UTC)
+        found = parse_datetime(said) if isinstance(said, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if found is not None and found.tzinfo is not None else None

@@ -259,4 +259,4 @@ class SignInFailures(models.Model):
         return f"{self.subject[:8]}: {self.count}"
 
 
-from workspaces.models_policy import Hold, Job, Policy, Tally  # noqa: E402, F401  (their own page; they name Workspace)
+import workspaces.models_policy  # noqa: E402, F401  (their own page; they name Workspace)

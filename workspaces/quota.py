@@ -1,29 +1,51 @@
 """Counts what a person holds, under that person's lock, and refuses what is too much.
 
-Called by services within their transaction and by the API's `/me`. The rules themselves are in `policy`.
+Called by services, checkpoints and forks within their transaction, and by the API's `/me`. The rules themselves are
+in `policy`, the limits in admins' `policies`. A disk is charged by the size that was promised, and each checkpoint by
+the blocks that it alone holds (layers are shared by hard link, so nothing is charged twice).
 """
 
 from __future__ import annotations
 
-from django.conf import settings
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
 from django.db.models import Q, Sum
 
+from workspaces import policies
 from workspaces.api.errors import Problem
-from workspaces.models import User, Workspace
-from workspaces.policy import Amount, excess
+from workspaces.models import Checkpoint, CheckpointState, User, Workspace
+from workspaces.policy import QUOTAS, Amount, excess
 
 #: A body is there or will be: it should run and did not fail, or it is on its way down.
-HAS_POWER = Q(intent="running", failed_reason="") | Q(intent="stopped", state="stopping")
+HAS_POWER = (Q(intent="running", failed_reason="") | Q(intent="stopped", state="stopping")
+             | Q(intent="standby", state="parking"))
+GIB = 2**30
+MOST_NAMED = 20
 
 
-def limit_of(user: User) -> Amount:
-    return Amount(settings.QUOTA_WORKSPACES, settings.QUOTA_CPUS, settings.QUOTA_MEMORY_MIB)
+def limit_of(user: User) -> dict[str, int | None]:
+    """Kind -> the most; None is no limit."""
+    found = policies.effective(user)
+    return {kind: found[kind].value for kind in QUOTAS}
 
 
 def used_by(user: User) -> Amount:
     mine = Workspace.objects.filter(owner=user).exclude(intent="deleted")
-    power_now = mine.filter(HAS_POWER).aggregate(cpus=Sum("cpus"), memory=Sum("memory_mib"))
-    return Amount(mine.count(), power_now["cpus"] or 0, power_now["memory"] or 0)
+    held = mine.aggregate(disk=Sum("disk_gib"))
+    now = mine.filter(HAS_POWER).aggregate(cpus=Sum("cpus"), memory=Sum("memory_mib"))
+    points = _checkpoints(user)
+    kept = points.aggregate(disk=Sum("disk_bytes"), memory=Sum("memory_bytes"))
+    extra = (kept["disk"] or 0) + (kept["memory"] or 0)
+    return Amount(workspaces=mine.count(), running=mine.filter(HAS_POWER).count(), cpus=now["cpus"] or 0,
+                  memory_mib=now["memory"] or 0, disk_gib=(held["disk"] or 0) + -(-extra // GIB),
+                  checkpoints=points.count())
+
+
+def _checkpoints(user: User) -> Any:
+    return (Checkpoint.objects.filter(workspace__owner=user, dropped_at=None)
+            .exclude(state=CheckpointState.FAILED).exclude(workspace__intent="deleted"))
 
 
 def lock(user_id: int) -> User:
@@ -32,28 +54,52 @@ def lock(user_id: int) -> User:
 
 
 def check(owner: User, wanted: Amount) -> None:
-    """Raises Problem quota_exceeded that names the kind, the limit and the use."""
+    """Raises Problem quota_exceeded that names the kind, the limit, the use and what makes it up."""
     broken = excess(limit_of(owner), used_by(owner), wanted)
     if broken is not None:
         detail = f"{broken.kind}: {broken.used} of {broken.limit} used, {broken.wanted} more asked."
-        raise Problem("quota_exceeded", detail,
+        raise Problem("quota_exceeded", detail, counted=_counted(owner, broken.kind),
                       quota={"kind": broken.kind, "limit": broken.limit, "used": broken.used, "wanted": broken.wanted})
 
 
-def place() -> Amount:
-    return Amount(workspaces=1)
+def _counted(owner: User, kind: str) -> list[dict[str, Any]]:
+    """The first few of what counts against that limit, so that nobody has to guess."""
+    if kind == "checkpoints":
+        rows = _checkpoints(owner).order_by("-created_at", "-pk")[:MOST_NAMED]
+        return [{"id": row.pk, "name": row.name, "workspace": row.workspace_id} for row in rows]
+    mine = Workspace.objects.filter(owner=owner).exclude(intent="deleted")
+    counts = mine if kind in ("workspaces", "disk_gib") else mine.filter(HAS_POWER)
+    return [{"id": row.pk, "name": row.name, "state": row.state} for row in counts[:MOST_NAMED]]
+
+
+def place(workspace: Workspace | None = None) -> Amount:
+    """One more workspace, with its disk."""
+    return Amount(workspaces=1, disk_gib=0 if workspace is None else workspace.disk_gib)
 
 
 def power(workspace: Workspace) -> Amount:
-    return Amount(cpus=workspace.cpus, memory_mib=workspace.memory_mib)
+    return Amount(running=1, cpus=workspace.cpus, memory_mib=workspace.memory_mib)
 
 
 def place_and_power(workspace: Workspace) -> Amount:
-    return place().plus(power(workspace))
+    return place(workspace).plus(power(workspace))
+
+
+def growth(workspace: Workspace, changed: Mapping[str, Any]) -> Amount:
+    """What a change of shape adds. Processors and memory are asked for at the next start."""
+    return Amount(disk_gib=max(0, changed.get("disk_gib", workspace.disk_gib) - workspace.disk_gib))
+
+
+def checkpoint() -> Amount:
+    return Amount(checkpoints=1)
 
 
 def counts_power(workspace: Workspace) -> bool:
     """Whether it is already in the sum (the same rule as HAS_POWER)."""
     if workspace.intent == "running":
         return not workspace.failed_reason
-    return workspace.intent == "stopped" and workspace.state == "stopping"
+    return (workspace.intent, workspace.state) in (("stopped", "stopping"), ("standby", "parking"))
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    return reduce(Amount.plus, amounts, Amount())

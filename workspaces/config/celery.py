@@ -34,6 +34,7 @@ app.conf.update(
     beat_schedule={
         # `expires`: a queue that was stopped for an hour does not run an hour's sweeps.
         "sweep": {"task": "workspaces.sweep", "schedule": 3.0, "options": {"expires": 3.0}},
+        "idle": {"task": "workspaces.idle", "schedule": 10.0, "options": {"expires": 10.0}},
         "tidy": {"task": "workspaces.tidy", "schedule": 900.0, "options": {"expires": 900.0}},
     },
 )
