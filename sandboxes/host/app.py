@@ -16,6 +16,7 @@ from sandboxes.host import capacity, http, log, requests
 from sandboxes.host.adopt import adopt, let_go
 from sandboxes.host.execs_http import ExecsHttp
 from sandboxes.host.files import FilesHttp
+from sandboxes.host.look.routes import LookHttp
 from sandboxes.host.machines import Machines
 from sandboxes.host.operations import Operations
 from sandboxes.host.stream import StreamHttp
@@ -97,6 +98,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     warmth = Warmth(driver)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
+                 LookHttp(machines, operations),
                  MachinesHttp(machines, operations, images, warmth)):
         app.router.add_routes(part.routes())
 

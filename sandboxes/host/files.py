@@ -69,9 +69,9 @@ class FilesHttp:
         query, path, user = _named(request)
         query.done()
         said = await self._stat_of_file(await self._link(request), path, user)
-        if refused := _conditions(request, said["etag"]):
+        if refused := conditions(request, said["etag"]):
             return refused
-        return web.Response(headers={**_headers(said["etag"]), "Content-Length": str(said["size"])})
+        return web.Response(headers={**content_headers(said["etag"]), "Content-Length": str(said["size"])})
 
     async def content(self, request: web.Request) -> web.StreamResponse:
         query, path, user = _named(request)
@@ -80,9 +80,9 @@ class FilesHttp:
         wanted = said = None
         if "Range" in request.headers:  # a range may count from an end that must be known first
             said = await self._stat_of_file(link, path, user)
-            if refused := _conditions(request, said["etag"]):
+            if refused := conditions(request, said["etag"]):
                 return refused
-            wanted = _range(request, said)
+            wanted = part(request, said)
         start, length = wanted or (0, None)
         stream = await link.stream("file.read", {"path_b64": filenames.b64(path), "user": user, "offset": start,
                                                  "length": length})
@@ -90,7 +90,7 @@ class FilesHttp:
             head = await stream.head()
             if said is not None and head["etag"] != said["etag"]:
                 raise FileError("the file changed at this very moment", code="file_busy", retry_after_s=0.1)
-            if refused := _conditions(request, head["etag"]):
+            if refused := conditions(request, head["etag"]):
                 return refused
             return await _send(request, stream, head, wanted)
         finally:
@@ -207,14 +207,14 @@ def _cursor_after(listing: dict[str, Any]) -> str | None:
     return last
 
 
-def _headers(etag: str) -> dict[str, str]:
+def content_headers(etag: str) -> dict[str, str]:
     """A guest's file is never shown as a page of ours, whatever it holds (field case 019)."""
     return {"ETag": f'"{etag}"', "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream",
             "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment",
             "Content-Security-Policy": "sandbox; default-src 'none'", "Cache-Control": "no-cache"}
 
 
-def _conditions(request: web.Request, etag: str) -> web.Response | None:
+def conditions(request: web.Request, etag: str) -> web.Response | None:
     wanted = request.headers.get("If-Match")
     if wanted is not None and not tag_matches(wanted, etag):
         raise FileError("the file is not the one you named", code="precondition_failed", etag=etag)
@@ -224,7 +224,7 @@ def _conditions(request: web.Request, etag: str) -> web.Response | None:
     return None
 
 
-def _range(request: web.Request, said: dict[str, Any]) -> tuple[int, int] | None:
+def part(request: web.Request, said: dict[str, Any]) -> tuple[int, int] | None:
     valid_for = request.headers.get("If-Range")
     if valid_for is not None and not tag_matches(valid_for, said["etag"]):
         return None
@@ -250,7 +250,7 @@ async def _send(request: web.Request, stream: LinkStream, said: dict[str, Any],
                 wanted: tuple[int, int] | None) -> web.StreamResponse:
     start, length = wanted or (0, said["size"])
     response = web.StreamResponse(status=200 if wanted is None else 206, headers={
-        **_headers(said["etag"]), "Content-Length": str(length)})
+        **content_headers(said["etag"]), "Content-Length": str(length)})
     if wanted is not None:
         response.headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{said['size']}"
     await response.prepare(request)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ ANSWER_S = 90.0
 #: The longest JSON answer: 10,000 entries, each with a path and a target of 4 KiB in base64, would be more.
 ANSWER_BYTES = 64 << 20
 PIECE_BYTES = 256 * 1024
-MOST_READERS = 16
+MOST_READERS, MOST_OF_ONE = 24, 6
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,22 @@ class Source:
     """A capture's or a disk's folder: qcow2 layers and `chain.json`, or the plain `root` of a driver without disks."""
 
     folder: Path
+    machine_id: str
 
 
 class Readers:
-    """All that run at once on this host. A client that reads slowly holds one; the seventeenth is told to come back."""
+    """All that run at once on this host. A client that reads slowly holds one, so none holds them all."""
 
     def __init__(self) -> None:
-        self._running = 0
+        self._running: Counter[str] = Counter()
 
     @contextlib.asynccontextmanager
     async def asked(self, call: str, sources: list[Source], **more: Any) -> AsyncIterator[tuple[Any, Talking]]:
         """The first answer, and the process, from which a content can be read on."""
-        if self._running >= MOST_READERS:
+        who = sources[0].machine_id
+        if self._running[who] >= MOST_OF_ONE or self._running.total() >= MOST_READERS:
             raise Busy("too many disks are being looked at", retry_after_s=1.0)
-        self._running += 1
+        self._running[who] += 1
         try:
             async with contextlib.AsyncExitStack() as stack:
                 mapped = [await _mapped(stack, source) for source in sources]
@@ -57,7 +60,8 @@ class Readers:
                 process = await stack.enter_async_context(_started(mapped))
                 yield await _first(process, request), process
         finally:
-            self._running -= 1
+            self._running[who] -= 1
+            self._running += Counter()  # forgets those at zero
 
     async def ask(self, call: str, sources: list[Source], **more: Any) -> Any:
         async with self.asked(call, sources, **more) as (answer, _process):
