@@ -33,7 +33,8 @@ def fork(actor: Actor, source: Workspace, name: str, count: int = 1, checkpoint:
     """`count` workspaces, named `name` or `name-1` and so on. Raises Problem: state_conflict (deleted,
     checkpoint_failed), name_taken, quota_exceeded; then none is made."""
     with transaction.atomic():
-        quota.lock(actor.person)
+        for user_id in sorted({actor.person, source.owner_id}):
+            quota.lock(user_id)
         row = services.locked(source)
         services.permitted(row, Command.FORK)
         origin = checkpoint or checkpoints.begin(row, actor, CheckpointKind.AUTO, comment="for a fork")

@@ -6,15 +6,16 @@ import re
 import unicodedata
 
 MAX_LENGTH = 100
+CHECKPOINT_MAX_LENGTH = 255
 
 
-def normalized(name: str) -> str:
+def normalized(name: str, longest: int = MAX_LENGTH) -> str:
     """One spelling for what looks the same. Raises ValueError with a sentence for a person."""
     plain = unicodedata.normalize("NFC", name).strip()
     if not plain:
         raise ValueError("A name has at least one character.")
-    if len(plain) > MAX_LENGTH:
-        raise ValueError(f"A name has at most {MAX_LENGTH} characters.")
+    if len(plain) > longest:
+        raise ValueError(f"A name has at most {longest} characters.")
     if any(unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp") for c in plain):
         raise ValueError("A name has no control characters.")
     return plain

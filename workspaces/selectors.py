@@ -19,7 +19,7 @@ from workspaces import tokens
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.ids import is_id
-from workspaces.models import AccessToken, Membership, Role, User, Workspace
+from workspaces.models import AccessToken, Checkpoint, Membership, Role, User, Workspace
 
 RANK = {Role.VIEWER.value: 1, Role.OPERATOR.value: 2, Role.OWNER.value: 3}
 LAST_USED_EVERY = timedelta(seconds=60)
@@ -86,6 +86,25 @@ def workspace_for(actor: Actor, workspace_id: str, *, needs: str = "viewer", met
         raise Problem("not_found", "There is no such workspace.")
     if RANK.get(role_in(actor, found), 0) < RANK[needs]:
         raise Problem("forbidden", f"This needs the role {needs}.")
+    return found
+
+
+def checkpoint_for(actor: Actor, checkpoint_id: str, *, workspace_id: str | None = None, needs: str = "viewer",
+                   metadata: bool = False) -> Checkpoint:
+    """One checkpoint of a workspace the actor may see (of that one, where it is named). Raises Problem `not_found`
+    (not there, not yours, another workspace's) or `forbidden`."""
+    there = Checkpoint.objects.filter(pk=checkpoint_id, dropped_at=None) if is_id(checkpoint_id) else None
+    found = there.first() if there is not None else None
+    if found is None or workspace_id not in (None, found.workspace_id):
+        if workspace_id is not None:
+            workspace_for(actor, workspace_id, needs=needs, metadata=metadata)  # whose is not theirs stays unknown
+        raise Problem("not_found", "There is no such checkpoint.")
+    try:
+        found.workspace = workspace_for(actor, found.workspace_id, needs=needs, metadata=metadata)
+    except Problem as problem:
+        if problem.code != "not_found" or workspace_id is not None:
+            raise
+        raise Problem("not_found", "There is no such checkpoint.") from None
     return found
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.upstairs.conftest import HOST, Api, actor, make
-from workspaces import selectors, services, tokens
+from workspaces import checkpoints, selectors, services, tokens
 from workspaces.actors import SCOPES
 from workspaces.api.errors import Problem
 from workspaces.models import AccessToken, SetupCode, User, Workspace
@@ -34,7 +34,7 @@ def django_operations() -> list[tuple[str, str]]:
 def test_every_route_needs_credentials_but_the_few_that_give_them() -> None:
     open_to_all = {"/api/v1/session", "/api/v1/session/setup"}
     for method, path in django_operations():
-        filled = path.replace("{id}", "a" * 20)
+        filled = path.replace("{id}", "a" * 20).replace("{cid}", "b" * 20)
         answer = Client().generic(method, filled, headers={"host": HOST})
         if path not in open_to_all:
             assert answer.status_code == 401, (method, path)
@@ -45,19 +45,29 @@ def test_another_persons_id_looks_like_no_id_on_every_route(ann: User, bob: User
     """Field case 016: same status and same body for "not yours" and "not there", and nothing changes."""
     workspace = make(ann)
     token = tokens.create(ann, "hers", {"exec"})[0]
+    checkpoint = checkpoints.create(actor(ann), workspace, {"name": "v1"})
+    his_own = make(bob, "his")
     before = json.dumps(list(Workspace.objects.values()), default=str), AccessToken.objects.count()
     his = Api(bob)
     walked = 0
     for method, path in django_operations():
         if "{" not in path:
             continue
-        theirs = path.replace("{id}", token.pk if "tokens" in path else workspace.pk)
-        nobodys = path.replace("{id}", "a" * 20)
-        body = {"name": "mine"} if method == "PATCH" else None
+        theirs = path.replace("{id}", token.pk if "tokens" in path else workspace.pk).replace("{cid}", checkpoint.pk)
+        nobodys = path.replace("{id}", "a" * 20).replace("{cid}", "b" * 20)
+        body = {"name": "mine"} if method == "PATCH" or path.endswith("/fork") else None
         one, other = his(method, theirs, body), his(method, nobodys, body)
         assert (one.status_code, one.content) == (404, other.content) and other.status_code == 404, (method, path)
         walked += 1
-    assert walked >= 10
+        if "{cid}" in path:  # her checkpoint below his own workspace is no checkpoint, either
+            mixed = his(method, path.replace("{id}", his_own.pk).replace("{cid}", checkpoint.pk), body)
+            unknown = his(method, path.replace("{id}", his_own.pk).replace("{cid}", "b" * 20), body)
+            assert (mixed.status_code, mixed.content) == (404, unknown.content), (method, path)
+    assert walked >= 16
+    for body in ({"name": "x", "checkpoint": checkpoint.pk}, {"name": "x", "checkpoint": "b" * 20}):
+        assert his("POST", f"workspaces/{his_own.pk}/fork", body).status_code == 404
+    hers, none = (his("POST", "workspaces", {"name": "x", "from_checkpoint": one}) for one in (checkpoint.pk, "b" * 20))
+    assert (hers.status_code, hers.content) == (400, none.content)
     after = json.dumps(list(Workspace.objects.values()), default=str), AccessToken.objects.count() - 1
     assert before == after
     assert workspace.pk not in his("GET", "workspaces").content.decode()
@@ -79,7 +89,7 @@ def test_each_route_names_the_scope_it_misses(ann: User) -> None:
     for method, path in django_operations():
         if path in ("/api/v1/me", "/api/v1/session", "/api/v1/session/setup"):
             continue
-        filled = path.replace("{id}", none.token_id if "tokens" in path else workspace.pk)
+        filled = path.replace("{id}", none.token_id if "tokens" in path else workspace.pk).replace("{cid}", "b" * 20)
         answer = none(method, filled, {} if method != "GET" else None)
         assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing"), (method, path)
         assert answer.json()["scope"] in SCOPES
@@ -151,7 +161,7 @@ def test_no_change_is_made_with_a_cookie_alone(ann: User) -> None:
     client = browser(ann)
     before = json.dumps(list(Workspace.objects.values()), default=str)
     for method, path in django_operations():
-        filled = path.replace("{id}", "a" * 20 if "tokens" in path else workspace.pk)
+        filled = path.replace("{id}", "a" * 20 if "tokens" in path else workspace.pk).replace("{cid}", "b" * 20)
         for content_type in ("text/plain", "application/json", "application/x-www-form-urlencoded", ""):
             answer = client.generic(method, filled, b'{"name":"x"}' if content_type else b"", content_type,
                                     headers={"origin": "https://evil.example"})

@@ -97,10 +97,47 @@ class WorkspaceCreate(WorkspacePatch):
         fields["name"].required = True
         return fields
 
-    def validate_from_checkpoint(self, value: str | None) -> str | None:
-        if value is not None:
-            raise serializers.ValidationError("There is no such checkpoint.")
-        return value
+
+class ForkIn(StrictSerializer):
+    name = StrictText(max_length=300)
+    checkpoint = StrictText(max_length=40, required=False, allow_null=True)
+    count = StrictWhole(min_value=1, max_value=20, required=False)
+
+    def validate_name(self, value: str) -> str:
+        try:
+            return names.normalized(value)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        longest = f"{attrs['name']}-{attrs.get('count', 1)}" if attrs.get("count", 1) > 1 else attrs["name"]
+        if len(longest) > names.MAX_LENGTH:
+            raise serializers.ValidationError({"name": ["Too long for the numbers that are put behind it."]})
+        return attrs
+
+
+class CheckpointPatch(StrictSerializer):
+    name = StrictText(max_length=600, allow_blank=True, required=False)
+    comment = StrictText(max_length=2000, allow_blank=True, trim_whitespace=False, required=False)
+    expires_at = serializers.DateTimeField(allow_null=True, required=False)
+
+    def validate_name(self, value: str) -> str:
+        try:
+            return names.normalized(value, names.CHECKPOINT_MAX_LENGTH) if value.strip() else ""
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+
+class CheckpointIn(StrictSerializer):
+    name = StrictText(max_length=600, allow_blank=True, required=False)
+    comment = StrictText(max_length=2000, allow_blank=True, trim_whitespace=False, required=False)
+    memory = StrictFlag(required=False, allow_null=True)
+
+    validate_name = CheckpointPatch.validate_name
+
+
+class RestoreIn(StrictSerializer):
+    safety = StrictFlag(required=False)
 
 
 class TokenCreate(StrictSerializer):
@@ -168,6 +205,29 @@ class ActorOut(serializers.Serializer[Any]):
     name = serializers.CharField()
 
 
+class CheckpointOut(serializers.Serializer[Any]):
+    id = serializers.RegexField(ID_PATTERN)
+    name = serializers.CharField(allow_blank=True)
+    comment = serializers.CharField(allow_blank=True)
+    kind = serializers.ChoiceField(choices=("manual", "auto", "safety"))
+    state = serializers.ChoiceField(choices=("capturing", "ready", "failed"))
+    state_reason = serializers.CharField(allow_null=True, help_text="Why it failed")
+    actor = ActorOut()
+    memory = serializers.BooleanField()
+    memory_usable = serializers.BooleanField(help_text="A restore would resume it; else it starts over the same disk")
+    consistency = serializers.ChoiceField(choices=("clean", "crash"), allow_null=True)
+    parent = serializers.CharField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    disk_bytes = serializers.IntegerField(allow_null=True)
+    memory_bytes = serializers.IntegerField(allow_null=True)
+    pause_ms = serializers.FloatField(allow_null=True)
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class RestoredOut(WorkspaceOut):
+    safety_checkpoint = serializers.CharField(allow_null=True, help_text="Restoring this one undoes the restore")
+
+
 class EventOut(serializers.Serializer[Any]):
     seq = serializers.IntegerField()
     at = serializers.DateTimeField()
@@ -191,8 +251,22 @@ class TokenOut(serializers.Serializer[Any]):
 
 class AmountOut(serializers.Serializer[Any]):
     workspaces = serializers.IntegerField()
+    running = serializers.IntegerField()
     cpus = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
+    disk_gib = serializers.IntegerField()
+    checkpoints = serializers.IntegerField()
+
+
+class LimitsOut(serializers.Serializer[Any]):
+    """null is no limit."""
+
+    workspaces = serializers.IntegerField(allow_null=True)
+    running = serializers.IntegerField(allow_null=True)
+    cpus = serializers.IntegerField(allow_null=True)
+    memory_mib = serializers.IntegerField(allow_null=True)
+    disk_gib = serializers.IntegerField(allow_null=True)
+    checkpoints = serializers.IntegerField(allow_null=True)
 
 
 class MeOut(serializers.Serializer[Any]):
@@ -201,7 +275,7 @@ class MeOut(serializers.Serializer[Any]):
     is_admin = serializers.BooleanField()
     actor = ActorOut()
     scopes = serializers.ListField(child=serializers.CharField())
-    quota = AmountOut()
+    quota = LimitsOut()
     used = AmountOut()
 
 

@@ -17,7 +17,7 @@ from sandboxes import machines
 from sandboxes.models import Host, Sandbox
 from workspaces import quota
 from workspaces.actors import Actor
-from workspaces.models import AccessToken, Membership, User, Workspace
+from workspaces.models import AccessToken, Checkpoint, Membership, User, Workspace
 
 
 def instant(at: datetime | None) -> str | None:
@@ -54,7 +54,7 @@ def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: s
         "env": row.env if mine else {}, "labels": row.labels, "idle": row.idle, "network": row.network,
         "secrets": row.secrets, "created_at": instant(row.created_at),
         "last_activity_at": instant(row.last_activity_at), "last_activity_kind": row.last_activity_kind or None,
-        "next_transition": _next_transition(row), "purge_at": instant(row.purge_at), "head_checkpoint": None,
+        "next_transition": _next_transition(row), "purge_at": instant(row.purge_at), "head_checkpoint": row.head_checkpoint or None,
         "host": host.name if host is not None else None,
         "accelerator": host.capabilities.get("accelerator") if host is not None else None,
         "preview_url_template": template.replace("{id}", row.pk),
@@ -75,6 +75,15 @@ def preview_template(request: HttpRequest) -> str:
     return f"{scheme}://{{port}}--{{id}}.{settings.PREVIEW_DOMAIN}{suffix}/"
 
 
+def checkpoint(row: Checkpoint) -> dict[str, Any]:
+    return {
+        "id": row.pk, "name": row.name, "comment": row.comment, "kind": row.kind, "state": row.state,
+        "state_reason": row.state_reason or None, "actor": {"type": row.actor_type, "name": row.actor_name},
+        "memory": row.memory, "memory_usable": row.memory_usable, "consistency": row.consistency or None,
+        "parent": row.parent or None, "created_at": instant(row.created_at), "disk_bytes": row.disk_bytes,
+        "memory_bytes": row.memory_bytes, "pause_ms": row.pause_ms, "expires_at": instant(row.expires_at)}
+
+
 def token(row: AccessToken) -> dict[str, Any]:
     return {"id": row.pk, "name": row.name, "hint": row.hint, "scopes": row.scopes, "workspace_ids": row.workspace_ids,
             "created_at": instant(row.created_at), "expires_at": instant(row.expires_at),
@@ -83,7 +92,7 @@ def token(row: AccessToken) -> dict[str, Any]:
 
 def me(user: User, actor: Actor) -> dict[str, Any]:
     return {"id": user.pk, "name": user.get_username(), "is_admin": actor.is_admin, "actor": actor.to_json(),
-            "scopes": sorted(actor.scopes), "quota": quota.limit_of(user).to_json(),
+            "scopes": sorted(actor.scopes), "quota": quota.limit_of(user),
             "used": quota.used_by(user).to_json()}
 
 

@@ -6,7 +6,7 @@ from django.urls import path, register_converter
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularAPIView
 
-from workspaces.api import account, operations, views
+from workspaces.api import account, checkpoints, operations, views
 
 
 class IdConverter:
@@ -40,6 +40,10 @@ urlpatterns = [
     path("workspaces/<id:workspace_id>/standby", views.Standby.as_view()),
     path("workspaces/<id:workspace_id>/restart", views.Restart.as_view()),
     path("workspaces/<id:workspace_id>/undelete", views.Undelete.as_view()),
+    path("workspaces/<id:workspace_id>/fork", checkpoints.Fork.as_view()),
+    path("workspaces/<id:workspace_id>/checkpoints", checkpoints.CheckpointList.as_view()),
+    path("workspaces/<id:workspace_id>/checkpoints/<id:checkpoint_id>", checkpoints.CheckpointDetail.as_view()),
+    path("workspaces/<id:workspace_id>/checkpoints/<id:checkpoint_id>/restore", checkpoints.Restore.as_view()),
     path("workspaces/<id:workspace_id>/events", views.EventList.as_view()),
     path("tokens", account.TokenList.as_view()),
     path("tokens/<id:token_id>", account.TokenDetail.as_view()),

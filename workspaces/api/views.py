@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from sandboxes import machines
-from workspaces import events, selectors, services
+from workspaces import events, forks, selectors, services
 from workspaces.actors import Actor
 from workspaces.api import queries, shapes
 from workspaces.api.auth import actor_of
@@ -25,7 +25,7 @@ from workspaces.api.errors import Problem
 from workspaces.api.idempotency import once
 from workspaces.api.schema import IDEMPOTENT, LIST, PURGE, WAIT, WORKSPACE_FILTERS, query_parameter
 from workspaces.api.serializers import STATES, Empty, EventOut, WorkspaceCreate, WorkspaceOut, WorkspacePatch
-from workspaces.models import Workspace
+from workspaces.models import Checkpoint, Workspace
 from workspaces.state import Answer
 
 READ, WRITE = "workspaces:read", "workspaces:write"
@@ -54,7 +54,7 @@ class WorkspaceList(APIView):
             raise Problem("scope_missing", "This token is limited to named workspaces.")
         form = WorkspaceCreate(data=request.data)
         form.is_valid(raise_exception=True)
-        fields = _creation(form.validated_data)
+        fields = _creation(actor, form.validated_data)
 
         def work() -> tuple[int, str, Response]:
             row = services.create(actor, fields)
@@ -126,9 +126,9 @@ def command(verb: str, deed: Deed, summary: str, needs: str = "operator") -> Any
 
 Start = command("start", services.start, "Let it run")
 Stop = command("stop", services.stop, "Let it stop; its disk stays")
-Standby = command("standby", services.standby, "Put it to rest with its memory, where hosts can")
+Standby = command("standby", services.standby, "To rest with its memory; any first call wakes it")
 Restart = command("restart", services.restart, "A new body over the same disk")
-Undelete = command("undelete", services.undelete, "Out of the trash, stopped", needs="owner")
+Undelete = command("undelete", services.undelete, "Out of the trash, asleep as it lay there", needs="owner")
 
 
 class EventList(APIView):
@@ -152,14 +152,25 @@ def _show_again(request: Request, workspace_id: str) -> dict[str, Any]:
     return shapes.workspace(selectors.workspace_for(actor, workspace_id, metadata=True), actor, request)
 
 
-def _creation(fields: dict[str, Any]) -> dict[str, Any]:
-    fields.pop("from_checkpoint", None)
+def _creation(actor: Actor, fields: dict[str, Any]) -> dict[str, Any]:
+    origin = fields.pop("from_checkpoint", None)
     _check_gpu(fields)
+    fields.setdefault("network", {"mode": "deny-all"})
+    if origin is not None:
+        return {**fields, **forks.began_from(_origin(actor, origin), fields)}
     image = fields.get("image", "default")
     if image not in machines.images():
         raise Problem("invalid", "Some fields are not valid.", errors={"image": [f"No host has the image {image!r}."]})
-    fields.setdefault("network", {"mode": "deny-all"})
     return fields
+
+
+def _origin(actor: Actor, checkpoint_id: str) -> Checkpoint:
+    """Contents go into somebody's own workspace, so a membership is needed and being an admin is not enough."""
+    try:
+        return selectors.checkpoint_for(actor, checkpoint_id, needs="operator")
+    except Problem as problem:
+        raise Problem("invalid", "Some fields are not valid.",
+                      errors={"from_checkpoint": ["There is no such checkpoint."]}) from problem
 
 
 def _check_gpu(fields: dict[str, Any]) -> None:
