@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +74,18 @@ async def test_a_newer_hosts_unknown_frames_are_ignored(guest: Guest):
     assert await guest.link.request("ping") == {}
 
 
-async def test_while_quiesced_nothing_starts_and_no_file_is_touched(guest: Guest):
-    from sandboxes.errors import Busy
+async def test_what_is_asked_of_a_quiesced_guest_waits_for_its_thaw_and_loses_no_byte(guest: Guest):
     await guest.link.request("quiesce")
-    for call in (guest.start("true"), guest.link.request("file.stat", {"path_b64": b64("/"), "user": "user"})):
-        with pytest.raises(Busy):
-            await call
+    data = os.urandom(100_000)
+    calls = [asyncio.create_task(call) for call in (
+        guest.run("echo on", stdin=False), guest.write("/home/user/held", data), guest.file("stat", "/"))]
+    cancelled = await guest.link.stream("file.read", {"path_b64": b64("/etc/passwd"), "user": "user", "offset": 0})
+    await cancelled.cancel()
+    await guest.link.drain()
+    assert not any(call.done() for call in calls)
+    assert not (guest.root / "home/user/held").exists()
     await guest.link.request("thaw")
-    assert (await guest.run("echo on")).stdout == b"on\n"
+    async with asyncio.timeout(30):
+        ran, written, _ = await asyncio.gather(*calls)
+    assert ran.stdout == b"on\n" and written["size"] == len(data)
+    assert await guest.read("/home/user/held") == data

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from sandboxes.guest.agent import syscalls
+from sandboxes.guest.agent import holds, syscalls
 from sandboxes.guest.agent.agent import Agent
 from sandboxes.guest.agent.machine import Machine
 from sandboxes.guest.agent.port import Pipe, SocketListener
@@ -34,6 +34,7 @@ def _on_host(socket_path: str) -> None:
     syscalls.adopt_orphans()
     _many_files()
     agent = Agent(Machine(), real=False)
+    agent.holds.serve(str(Path(socket_path).with_name("hold.sock")))
     SocketListener(agent.loop, agent.session, socket_path)
     agent.loop.run()
 
@@ -47,6 +48,7 @@ def _in_machine() -> None:
     _many_files()
     world.prepare()
     agent = Agent(Machine(KEPT_AT), real=True)
+    agent.holds.serve(holds.SOCKET)
     agent.end_predecessors()
     agent.session.announce()
     Pipe(agent.loop, agent.session, _await_port())

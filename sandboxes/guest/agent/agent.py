@@ -9,6 +9,7 @@ from sandboxes.guest.agent.clock import Resume
 from sandboxes.guest.agent.execcalls import ExecCalls
 from sandboxes.guest.agent.exectable import ExecTable
 from sandboxes.guest.agent.filecalls import FileCalls
+from sandboxes.guest.agent.holds import Holds
 from sandboxes.guest.agent.loop import Loop
 from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.metrics import metrics
@@ -16,6 +17,7 @@ from sandboxes.guest.agent.poweroff import Shutdown
 from sandboxes.guest.agent.quiesce import Quiesce
 from sandboxes.guest.agent.session import Session
 from sandboxes.guest.agent.streams import Stream
+from sandboxes.guest.agent.work import Work
 from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry
 from sandboxes.guest.protocol import GENERATION
 
@@ -31,18 +33,22 @@ class Agent:
             self.table.users_cgroup = USERS_CGROUP
         self.execs = ExecCalls(machine, self.table)
         self.files = FileCalls(self.loop, machine)
-        self.session = Session(self._methods(real), self.info, machine.refuse_epoch)
+        self.holds = Holds(self.loop)
+        self.session = Session(self._methods(real), self.info, machine.refuse_epoch, self._must_wait)
 
     def _methods(self, real: bool) -> dict[str, Any]:
-        quiesce = Quiesce(self.loop, self.machine, real)
+        quiesce = Quiesce(self.loop, self.machine, real, lambda: self.session.make_held_calls())
         return {
-            "ping": ping, "metrics": metrics,
-            "resume": Resume(self.machine, real),
+            "ping": ping, "metrics": metrics, "work": Work(self.holds, real),
+            "resume": Resume(self.machine, real, quiesce.thaw_disk),
             "attach": Attach(self.machine, Entry(self.machine) if real else _already_there),
             "quiesce": quiesce.quiesce, "thaw": quiesce.thaw,
             "shutdown": Shutdown(self.loop, self.machine, self.table, real),
             **self.execs.methods(), **self.files.methods(),
         }
+
+    def _must_wait(self, method: str) -> bool:
+        return self.machine.quiesced and (method == "exec.start" or method.startswith("file."))
 
     def info(self) -> dict[str, Any]:
         return {"agent_version": VERSION, "protocol": GENERATION, "boot_id": self.machine.boot_id,

@@ -10,6 +10,8 @@ import fcntl
 import os
 import struct
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sandboxes.guest.agent import names
@@ -19,11 +21,12 @@ from sandboxes.guest.agent.streams import Stream
 
 RNDADDENTROPY = 0x40085203
 RNDRESEEDCRNG = 0x5207
+EPOCH_SHOWN = Path("/run/berth-epoch")
 
 
 class Resume:
-    def __init__(self, machine: Machine, real: bool) -> None:
-        self._machine, self._real = machine, real
+    def __init__(self, machine: Machine, real: bool, thaw_disk: Callable[[], None]) -> None:
+        self._machine, self._real, self._thaw_disk = machine, real, thaw_disk
 
     def __call__(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
         epoch = p.whole(params, "epoch", self._machine.epoch)
@@ -37,8 +40,11 @@ class Resume:
                 time.clock_settime_ns(time.CLOCK_REALTIME, unix_time_ns)
             if entropy:
                 add_entropy(entropy)
+        self._thaw_disk()
         self._take_names(params)
         self._machine.epoch = epoch
+        if self._real:
+            _show_epoch(epoch)
         self._machine.keep()
         return {}
 
@@ -49,6 +55,15 @@ class Resume:
         machine.hostname, machine.machine_id = hostname or machine.hostname, machine_id or machine.machine_id
         if self._real and machine.state == ATTACHED:
             names.write(hostname or "", machine_id or "")
+
+
+def _show_epoch(epoch: int) -> None:
+    """For programs that keep randomness of their own (Python's `random` is seeded once): a file that changes with every
+    resume, before any of them runs again."""
+    aside = EPOCH_SHOWN.with_suffix(".new")
+    aside.write_text(f"{epoch}\n")
+    aside.chmod(0o644)
+    aside.rename(EPOCH_SHOWN)
 
 
 def add_entropy(entropy: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from sandboxes.guest.agent import params as p
 from sandboxes.guest.agent import tty
 from sandboxes.guest.agent.accounts import Account, account_of, command_shell, login_environment, shell_of
-from sandboxes.guest.agent.execs import Exec
+from sandboxes.guest.agent.execs import STDERR, STDOUT, Exec
 from sandboxes.guest.agent.exectable import ExecTable, Request
 from sandboxes.guest.agent.machine import Machine
 from sandboxes.guest.agent.outcomes import signal_number
@@ -31,7 +31,7 @@ class ExecCalls:
         return {
             "exec.start": self.start, "exec.output": self.output, "exec.stdin": self.stdin,
             "exec.signal": self.signal, "exec.resize": self.resize, "exec.kill": self.kill,
-            "exec.list": self.listed, "exec.forget": self.forget,
+            "exec.list": self.listed, "exec.forget": self.forget, "exec.rename": self.rename,
         }
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -124,6 +124,19 @@ class ExecCalls:
                 raise Refusal("conflict", "the exec is running")
             self._table.forget(execution)
         return {}
+
+    def rename(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
+        """In a machine that went back in time, or is a clone: what runs gets a name that nothing had before. Answers
+        from where its output is still kept. Repeatable."""
+        former, name, execs = p.text(params, "exec_id"), p.text(params, "to"), self._table.execs
+        if not _ID.fullmatch(name):
+            raise Refusal("invalid", "to must be 1 to 64 letters, digits, - or _")
+        if name not in execs:
+            execs[name] = self._exec(params)
+            execs[name].exec_id = name
+            del execs[former]
+        outputs = execs[name].outputs
+        return {"kept_from": {"stdout": outputs[STDOUT].base, "stderr": outputs[STDERR].base}}
 
     def _exec(self, params: p.Params) -> Exec:
         exec_id = p.text(params, "exec_id")

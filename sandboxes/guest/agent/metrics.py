@@ -15,7 +15,7 @@ def metrics(_stream: Stream, _params: dict[str, Any]) -> dict[str, Any]:
     memory = _memory_kib()
     disk = os.statvfs("/")
     return {
-        "cpu_s": _cpu_s(), "load1": os.getloadavg()[0],
+        "cpu_s": cpu_s(), "load1": os.getloadavg()[0],
         "memory_total_bytes": memory["MemTotal"] * 1024,
         "memory_used_bytes": (memory["MemTotal"] - memory["MemAvailable"]) * 1024,
         "disk_total_bytes": disk.f_blocks * disk.f_frsize,
@@ -28,7 +28,7 @@ def _memory_kib() -> dict[str, int]:
     return {words[0].rstrip(":"): int(words[1]) for words in lines if len(words) >= 2}
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
     """All CPUs' time but idle and waiting for a disk."""
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / _TICKS_PER_S

@@ -13,6 +13,8 @@ from pathlib import Path
 from sandboxes.guest.agent import syscalls
 
 MOST_BYTES = 65536
+MACHINE_ID = Path("/etc/machine-id")
+_REAL_ID = re.compile(r"[0-9a-f]{32}")
 _OWN_LINE = re.compile(r"^127\.0\.1\.1[ \t].*$", re.MULTILINE)
 
 
@@ -26,7 +28,20 @@ def write(hostname: str, machine_id: str) -> None:
         named = _OWN_LINE.sub(line, hosts, count=1) if _OWN_LINE.search(hosts) else f"{hosts.rstrip()}\n{line}\n"
         _replace(Path("/etc/hosts"), named)
     if machine_id:
-        _replace(Path("/etc/machine-id"), machine_id + "\n")
+        former = (_read(MACHINE_ID) or "").strip()
+        _replace(MACHINE_ID, machine_id + "\n")
+        if _REAL_ID.fullmatch(former) and former != machine_id:
+            _renew_host_keys()
+
+
+def _renew_host_keys() -> None:
+    """This disk was another machine's: two of them must not answer with one key. New ones are made beside our work."""
+    with contextlib.suppress(OSError):
+        keys = list(Path("/etc/ssh").glob("ssh_host_*"))
+        for key in keys:
+            key.unlink()
+        if keys:
+            os.posix_spawn("/usr/bin/ssh-keygen", ["ssh-keygen", "-A"], {"PATH": "/usr/bin:/bin"})
 
 
 def _read(path: Path) -> str | None:

@@ -2,7 +2,10 @@
 
 Called through the method table before and after a capture. All by this process' own system calls. Should the host
 never say thaw, the agent does so itself after MOST_FROZEN_S of the machine's own time: a capture that is only
-crash-consistent is better than a workspace that hangs.
+crash-consistent is better than a workspace that hangs. Calls that start something or touch files wait meanwhile
+(`session.py`), so that nobody is refused for a checkpoint's sake.
+
+What is resumed from a capture is still frozen: `resume` has the disk thawed before it writes the machine's names.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from sandboxes.guest.agent import params as p
@@ -26,9 +30,10 @@ LOOK_AGAIN_S = 0.005
 
 
 class Quiesce:
-    def __init__(self, loop: Loop, machine: Machine, real: bool) -> None:
-        self._loop, self._machine, self._real = loop, machine, real
+    def __init__(self, loop: Loop, machine: Machine, real: bool, thawed: Callable[[], None]) -> None:
+        self._loop, self._machine, self._real, self._thawed = loop, machine, real, thawed
         self._timer: Timer | None = None
+        self._disk_frozen = False
 
     def quiesce(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
         """Already so: done."""
@@ -49,6 +54,7 @@ class Quiesce:
             _freeze_users(True)
             os.sync()
             _root_ioctl(FIFREEZE)
+            self._disk_frozen = True
         except OSError as error:
             _freeze_users(False)
             raise Refusal("step_failed", f"quiesce: {error}") from error
@@ -56,10 +62,17 @@ class Quiesce:
     def _thaw(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self.thaw_disk()
         if self._machine.quiesced and self._real:
-            _root_ioctl(FITHAW)
             _freeze_users(False)
         self._machine.quiesced = False
+        self._thawed()
+
+    def thaw_disk(self) -> None:
+        """The disk alone: user processes stay frozen. Repeatable."""
+        if self._disk_frozen:
+            self._disk_frozen = False
+            _root_ioctl(FITHAW)
 
 
 def _root_ioctl(request: int) -> None:

@@ -3,6 +3,9 @@
 Called by `port.py` with bytes and asked by it for bytes; calls the method table. At most SEND_AHEAD_BYTES wait to be
 written; beyond that nothing is pulled from any stream, so a stalled host costs no memory. Streams with output take
 turns, frame by frame; short answers and credit go before them.
+
+While the machine is quiesced, calls that start something or touch files are held with all their frames, and are made
+once it has thawed.
 """
 
 from __future__ import annotations
@@ -25,11 +28,13 @@ class Session:
     """`methods` maps a name to a call: it returns a result, or None when it will finish the stream itself."""
 
     def __init__(self, methods: dict[str, Method], info: Callable[[], dict[str, Any]],
-                 refuse_epoch: Callable[[int], Refusal | None]) -> None:
-        self._methods, self._info, self._refuse_epoch = methods, info, refuse_epoch
+                 refuse_epoch: Callable[[int], Refusal | None], must_wait: Callable[[str], bool]) -> None:
+        self._methods, self._info, self._refuse_epoch, self._must_wait = methods, info, refuse_epoch, must_wait
         self._reader = wire.FrameReader()
         self._joiner = wire.MessageJoiner()
         self._streams: dict[int, Stream] = {}
+        #: Calls that wait: their parameters, and the frames that came after.
+        self._held: dict[int, tuple[dict[str, Any], list[wire.Frame]]] = {}
         self._number = 0
         self._nonce = ""
         self._urgent: deque[bytes] = deque()
@@ -90,6 +95,7 @@ class Session:
     def end(self, stream: Stream) -> None:
         stream.over = True
         self._streams.pop(stream.id, None)
+        self._held.pop(stream.id, None)
         self._joiner.forget(stream.id)
 
     # -- frames ----------------------------------------------------------------------------------------------------
@@ -105,7 +111,9 @@ class Session:
             self._dispatch(stream, frame)
 
     def _dispatch(self, stream: Stream, frame: wire.Frame) -> None:
-        if frame.kind == wire.DATA and stream.on_data is not None:
+        if stream.id in self._held and frame.kind != wire.CANCEL:
+            self._held[stream.id][1].append(frame)
+        elif frame.kind == wire.DATA and stream.on_data is not None:
             stream.on_data(frame.tag, frame.payload)
         elif frame.kind == wire.EOF and stream.on_eof is not None:
             stream.on_eof()
@@ -155,7 +163,22 @@ class Session:
             return
         stream = Stream(self, frame.stream, str(body.get("method")))
         self._streams[stream.id] = stream
-        self._call(stream, body.get("params") or {})
+        params = body.get("params") or {}
+        if self._must_wait(stream.method):
+            self._held[stream.id] = (params, [])
+        else:
+            self._call(stream, params)
+
+    def make_held_calls(self) -> None:
+        """In the order in which they came."""
+        held, self._held = self._held, {}
+        for number, (params, frames) in held.items():
+            stream = self._streams.get(number)
+            if stream is not None:
+                self._call(stream, params)
+                for frame in frames:
+                    if not stream.over:
+                        self._dispatch(stream, frame)
 
     def _call(self, stream: Stream, params: dict[str, Any]) -> None:
         method = self._methods.get(stream.method)

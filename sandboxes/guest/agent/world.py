@@ -111,6 +111,7 @@ class Entry:
         syscalls.unmount(".", syscalls.MNT_DETACH)
         os.chdir("/")
         _offer_modules()
+        _offer_commands()
         names.write(self._machine.hostname, self._machine.machine_id)
 
 
@@ -123,6 +124,13 @@ def _mount_root(device: str) -> None:
         ext4.grow_to_device(fd, ROOT_DISK)
     finally:
         os.close(fd)
+
+
+def _offer_commands() -> None:
+    """Those of the tools disk, where every shell looks. What somebody else put there stays."""
+    for command in Path("/run/berth/commands").glob("*"):
+        with contextlib.suppress(OSError):
+            Path("/usr/local/bin", command.name).symlink_to(command)
 
 
 def _offer_modules() -> None:

@@ -58,6 +58,13 @@ main(sys.argv[1:])
 '''
 
 
+#: Run by users: the interpreter is ours, whatever the guest did to its own.
+_HOLD = f"""#!{TOOLS_MOUNT}/bin/busybox sh
+exec {TOOLS_MOUNT}/lib/ld.so --library-path {TOOLS_MOUNT}/lib {TOOLS_MOUNT}/bin/python3 -I -S -B -X utf8 \\
+    {TOOLS_MOUNT}/agent/sandboxes/guest/agent/holdclient.py "$@"
+"""
+
+
 def build(folder: Path, parts: Path) -> None:
     shutil.copy(parts / "vmlinuz", folder / KERNEL)
     _make_initramfs(folder / INITRAMFS, parts)
@@ -90,6 +97,10 @@ def _add_agent(tree: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
     (home / "__main__.py").write_text(_ENTRY)
+    hold = tree / "commands" / "berth-hold"
+    hold.parent.mkdir()
+    hold.write_text(_HOLD)
+    hold.chmod(0o755)
     _precompile(tree)
 
 
