@@ -1,0 +1,132 @@
+"""A real machine's standby, checkpoints, rollback and clones through hostd's own door: memory, processes, identity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.host.client import Hostd, eventually, new_id, running_hostd
+
+pytestmark = pytest.mark.vm
+UP_S = 900.0
+COUNTER = "n=0; while :; do n=$((n+1)); echo $n; echo $n > counter; sleep 0.1; done"
+
+
+async def done(hostd: Hostd, machine_id: str, kind: str, generation: int, **more: Any) -> dict[str, Any]:
+    operation_id = new_id()
+    body = {"operation_id": operation_id, "kind": kind, "generation": generation, "grace_s": 60, **more}
+    answer = await hostd.call("POST", f"/v1/machines/{machine_id}/operations", json=body)
+    assert answer.status == 202, answer.body
+    ended = await hostd.operation_end(machine_id, operation_id, UP_S)
+    assert ended["state"] == "done", (kind, ended, hostd.log[-4000:])
+    return ended["result"] or {}
+
+
+def spec(machine_id: str, generation: int, name: str) -> dict[str, Any]:
+    return {"machine_id": machine_id, "generation": generation, "hostname": name, "disk_gib": 4}
+
+
+async def text(hostd: Hostd, machine_id: str, command: str, user: str = "user") -> str:
+    record = await hostd.exec(machine_id, command, user=user, wait_s=120)
+    assert record["outcome"] == {"kind": "exited", "code": 0}, (record, hostd.log[-3000:])
+    return record["stdout"].strip()
+
+
+async def counted(hostd: Hostd, machine_id: str) -> int:
+    return int(await text(hostd, machine_id, "until [ -s counter ]; do sleep 0.1; done; cat counter"))
+
+
+async def lines_of(hostd: Hostd, machine_id: str, exec_id: str) -> list[int]:
+    raw = (await hostd.call("GET", f"/v1/machines/{machine_id}/execs/{exec_id}/output?stream=stdout&offset=0")).body
+    return [int(word) for word in raw.decode().rpartition("\n")[0].split()]
+
+
+async def phase(hostd: Hostd, machine_id: str) -> str:
+    return (await hostd.observe(machine_id))["phase"]
+
+
+async def test_a_machine_rests_wakes_goes_back_and_is_cloned_with_all_that_runs_in_it(cache: Path):
+    async with running_hostd("qemu", images=cache) as hostd:
+        mid = new_id()
+        await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, "first"))
+        await done(hostd, mid, "boot", 1)
+        counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
+        await counted(hostd, mid)
+        await text(hostd, mid, "mkdir -p /etc/ssh; echo old > /etc/ssh/ssh_host_ed25519_key; sync", user="root")
+
+        # Standby, hostd killed meanwhile, wake: the same exec goes on, byte for byte.
+        parked = await done(hostd, mid, "park", 1)
+        assert parked["consistency"] == "clean" and parked["memory_bytes"] > 0
+        assert await phase(hostd, mid) == "parked"
+        hostd.kill9()
+        await hostd.start(UP_S)
+        assert await phase(hostd, mid) == "parked"
+        before = await lines_of(hostd, mid, counter)
+        await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "first"))
+        await eventually(lambda: longer(hostd, mid, counter, len(before) + 5), "it goes on counting", 60)
+        now = await lines_of(hostd, mid, counter)
+        assert now == list(range(1, len(now) + 1))
+        assert not (hostd.state / "machines" / mid / ".standby.used").exists()
+
+        # A checkpoint of the running machine; what comes after is taken back in place.
+        result = await done(hostd, mid, "capture", 2, checkpoint_id="point", memory=True)
+        assert result["memory"] and result["consistency"] == "clean" and result["pause_ms"] > 0
+        assert await done(hostd, mid, "capture", 2, checkpoint_id="point", memory=True) == result
+        at_point = await counted(hostd, mid)
+        await text(hostd, mid, "echo later > later; sync")
+        after = (await hostd.exec(mid, "sleep 600", background=True))["id"]
+        assert await done(hostd, mid, "rollback", 3, checkpoint_id="point", memory=True) == {"parked": True}
+        await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "first"))
+        assert await text(hostd, mid, "ls") == "counter"
+        assert await counted(hostd, mid) < at_point + 50
+        for exec_id in (counter, after):
+            record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{exec_id}")).json
+            assert record["outcome"] == {"kind": "lost", "reason": "rolled_back"}
+        running = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
+        assert [record["continued_from"] for record in running] == [counter]
+        await eventually(lambda: longer(hostd, mid, running[0]["id"], 5), "it goes on counting", 60)
+        seen = await lines_of(hostd, mid, running[0]["id"])
+        assert seen == list(range(seen[0], seen[0] + len(seen)))
+
+        # Clones of the point, beside the machine: other names, other randomness, the same processes.
+        clones = [new_id(), new_id()]
+        for number, clone in enumerate(clones):
+            source = {"machine_id": mid, "checkpoint_id": "point"}
+            made = await done(hostd, clone, "clone", 1, source=source, memory=True, spec=spec(clone, 1, f"c{number}"))
+            assert made == {"parked": True}
+            await done(hostd, clone, "boot", 1)
+        words = "hostname; cat /etc/machine-id; head -c 16 /dev/urandom | sha256sum | cut -c 1-32; cat /etc/hosts"
+        said = [(await text(hostd, each, words)).split() for each in (mid, *clones)]
+        assert [each[0] for each in said] == ["first", "c0", "c1"]
+        for column in (1, 2):
+            assert len({each[column] for each in said}) == 3
+        for clone in clones:
+            assert await text(hostd, clone, "cat /etc/ssh/ssh_host_ed25519_key || echo gone", user="root") != "old"
+            rows = (await hostd.call("GET", f"/v1/machines/{clone}/execs?state=running")).json["results"]
+            assert [row["continued_from"] for row in rows] == [counter]
+        assert await text(hostd, mid, "cat /etc/ssh/ssh_host_ed25519_key", user="root") == "old"
+
+        # A damaged image is noticed, and the same disk boots cold.
+        await text(hostd, mid, "echo kept > kept; sync")
+        await done(hostd, mid, "park", 3)
+        pages = hostd.state / "machines" / mid / "standby" / "pages"
+        with pages.open("r+b") as file:
+            file.seek(pages.stat().st_size // 2)
+            file.write(b"damage")
+        await done(hostd, mid, "boot", 4, spec=spec(mid, 4, "first"))
+        facts = await hostd.facts(mid, "machine.memory_dropped")
+        assert [fact["data"] for fact in facts] == [{"reason": "memory_image_damaged"}]
+        assert await text(hostd, mid, "cat kept") == "kept"
+
+        # Forgotten: only what nobody else needs is freed.
+        assert (await done(hostd, mid, "drop", 4, checkpoint_id="point"))["freed_bytes"] >= 0
+        assert (await hostd.observe(mid))["checkpoints"] == []
+        assert await text(hostd, clones[0], "cat counter")
+        print(json.dumps({"park": parked, "capture": result}))
+
+
+async def longer(hostd: Hostd, machine_id: str, exec_id: str, wanted: int) -> bool:
+    return len(await lines_of(hostd, machine_id, exec_id)) >= wanted
