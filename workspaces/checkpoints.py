@@ -20,14 +20,11 @@ from django.utils import timezone
 
 from sandboxes import machines
 from sandboxes.lifecycle import Phase
-from workspaces import events, quota, services
+from workspaces import events, policies, quota, services
 from workspaces.actors import SYSTEM, Actor
 from workspaces.api.errors import Problem
 from workspaces.models import Checkpoint, CheckpointKind, CheckpointState, Workspace
 from workspaces.state import Command
-
-#: How many of each kind a workspace keeps; people's own are kept until they say otherwise.
-KEPT = {CheckpointKind.AUTO: "AUTO_CHECKPOINTS_KEPT", CheckpointKind.SAFETY: "SAFETY_CHECKPOINTS_KEPT"}
 
 
 def create(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Checkpoint:
@@ -162,12 +159,19 @@ def note_seen(row: Workspace, seen: Iterable[Mapping[str, Any]]) -> None:
 
 def _keep_last(row: Workspace, kind: str) -> None:
     """The automatic ones beyond the newest so many go. What is being restored, or forked, stays as long as it must."""
-    setting = KEPT.get(CheckpointKind(kind))
-    if setting is None:
+    most = _kept(row, kind)
+    if most is None:
         return
     of_kind = Checkpoint.objects.filter(workspace=row, kind=kind, state=CheckpointState.READY, dropped_at=None)
-    for old in of_kind.order_by("-created_at", "-pk")[getattr(settings, setting):]:
+    for old in of_kind.order_by("-created_at", "-pk")[most:]:
         _hide(row, old, SYSTEM, "kept_last")
+
+
+def _kept(row: Workspace, kind: str) -> int | None:
+    """How many of a kind stay; None: all. People's own are kept until they say otherwise."""
+    if kind == CheckpointKind.AUTO:
+        return policies.effective(row.owner)["checkpoint_keep_last"].value
+    return settings.SAFETY_CHECKPOINTS_KEPT if kind == CheckpointKind.SAFETY else None
 
 
 # -- the clock's ------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Hold(models.Model):
 
 
 class Tally(models.Model):
-    """How long nothing has happened in one workspace, as `counting.Count`, and what its host last said of work in it."""
+    """How long nothing has happened in a workspace, as `counting.Count`, and what its host last said of work in it."""
 
     workspace = models.OneToOneField("workspaces.Workspace", on_delete=models.CASCADE, primary_key=True,
                                      related_name="tally")

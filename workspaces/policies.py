@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -29,8 +30,8 @@ def built_in() -> dict[str, int | None]:
     return {
         "standby_after_s": 15 * 60, "stop_after_s": 7 * DAY_S, "trash_after_s": None,
         "purge_after_s": settings.TRASH_S, "notice_s": 3 * DAY_S, "max_hold_s": DAY_S,
-        "checkpoint_keep_last": 10, "checkpoint_expiry_s": 30 * DAY_S,
-        "auto_checkpoints": 1, "auto_checkpoint_interval_s": 3600,
+        "checkpoint_keep_last": settings.AUTO_CHECKPOINTS_KEPT, "checkpoint_expiry_s": 30 * DAY_S,
+        "auto_checkpoints": int(settings.AUTO_CHECKPOINTS), "auto_checkpoint_interval_s": 3600,
         "workspaces": settings.QUOTA_WORKSPACES, "running": settings.QUOTA_RUNNING, "cpus": settings.QUOTA_CPUS,
         "memory_mib": settings.QUOTA_MEMORY_MIB, "disk_gib": settings.QUOTA_DISK_GIB,
         "checkpoints": settings.QUOTA_CHECKPOINTS,
@@ -84,6 +85,12 @@ def effective(user: User) -> dict[str, Effective]:
 
 def values(found: Mapping[str, Effective]) -> dict[str, int | None]:
     return {name: one.value for name, one in found.items()}
+
+
+def purge_at(owner: User, now: datetime) -> datetime | None:
+    """When something that goes into the trash now is purged; None: never by itself."""
+    seconds = effective(owner)["purge_after_s"].value
+    return None if seconds is None else now + timedelta(seconds=seconds)
 
 
 def check_idle(owner: User, wanted: Mapping[str, Any]) -> None:

@@ -89,25 +89,28 @@ class Point:
     ready: bool = True
 
 
-def surplus(points: Iterable[Point], keep_last: int | None, expiry_s: int | None, now: datetime,
+def surplus(points: Iterable[Point], keep_last: Mapping[str, int | None], expiry_s: int | None, now: datetime,
             referenced: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Checkpoints to remove, oldest first, and why (`expired`, `keep_last`). Manual ones end only by an `expires_at`
-    somebody set. The newest safety checkpoint stays: it is what undoes the last restore."""
+    """Checkpoints to remove, oldest first, and why (`expired`, `kept_last`). `keep_last` is by kind; a kind that is
+    not in it (manual) ends only by an `expires_at` somebody set. The newest safety checkpoint stays while only others
+    crowd it: it is what undoes the last restore."""
     listed = sorted((p for p in points if p.ready), key=lambda p: (p.created_at, p.id))
     newest_safety = next((p.id for p in reversed(listed) if p.kind == "safety"), None)
     found = []
     for number, point in enumerate(listed):
         because = _because(point, sum(p.kind == point.kind for p in listed[number + 1:]), keep_last, expiry_s, now)
-        spared = point.id in referenced or (point.id == newest_safety and because == "keep_last")
+        spared = point.id in referenced or (point.id == newest_safety and because == "kept_last")
         if because and not spared:
             found.append((point.id, because))
     return found
 
 
-def _because(point: Point, newer: int, keep_last: int | None, expiry_s: int | None, now: datetime) -> str:
+def _because(point: Point, newer: int, keep_last: Mapping[str, int | None], expiry_s: int | None,
+             now: datetime) -> str:
     if point.expires_at is not None:
         if now >= point.expires_at:
             return "expired"
-    elif point.kind != "manual" and expiry_s is not None and now >= point.created_at + timedelta(seconds=expiry_s):
+    elif point.kind in keep_last and expiry_s is not None and now >= point.created_at + timedelta(seconds=expiry_s):
         return "expired"
-    return "keep_last" if point.kind != "manual" and keep_last is not None and newer >= keep_last else ""
+    most = keep_last.get(point.kind)
+    return "kept_last" if most is not None and newer >= most else ""

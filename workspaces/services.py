@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from sandboxes import machines
 from sandboxes.lifecycle import Phase
-from workspaces import events, nudges, quota
+from workspaces import events, nudges, policies, quota
 from workspaces import wake as bell
 from workspaces.actors import SYSTEM, Actor
 from workspaces.announce import announce
@@ -38,6 +37,7 @@ REST_FIELDS = frozenset({"cpus", "memory_mib", "disk_gib", "gpu"})
 
 def create(actor: Actor, fields: Mapping[str, Any]) -> Workspace:
     """A new workspace that wants to run. Raises Problem: name_taken, quota_exceeded."""
+    policies.check_idle(User.objects.get(pk=actor.person), fields.get("idle") or {})
     return create_all(actor, [fields], "created")[0]
 
 
@@ -106,7 +106,7 @@ def delete(actor: Actor, workspace: Workspace, *, purge: bool = False, cause: st
         answer = permitted(row, Command.DELETE)
         now = timezone.now()
         if answer is Answer.ACCEPTED:
-            row.purge_at = now if purge else now + timedelta(seconds=settings.TRASH_S)
+            row.purge_at = now if purge else policies.purge_at(row.owner, now)
             _let_go(row)
             set_intent(row, "deleted", actor, cause or f"deleted by {actor.name}")
         elif purge and (row.purge_at is None or row.purge_at > now):
@@ -139,6 +139,7 @@ def patch(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Work
         row = locked(workspace)
         changed = {k: v for k, v in fields.items() if getattr(row, k) != v}
         _check_patch(row, owner, changed)
+        policies.check_idle(owner, changed.get("idle") or {})
         quota.check(owner, quota.growth(row, changed))
         for key, value in changed.items():
             setattr(row, key, value)
@@ -192,6 +193,8 @@ def _want_running(actor: Actor, workspace: Workspace, command: Command, word: st
         row = locked(workspace)
         answer = permitted(row, command)
         if answer is Answer.ACCEPTED:
+            if not owner.is_active:
+                raise Problem("state_conflict", "Its owner is suspended.", reason="owner_suspended")
             if not quota.counts_power(row):
                 quota.check(owner, quota.power(row))
             slept = row.intent == "standby" and not row.failed_reason

@@ -11,9 +11,10 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils import timezone
 
-from workspaces import checkpoints, wake
+from workspaces import checkpoints, notices, wake
 from workspaces import idle as idle_work
 from workspaces import reconcile as work
+from workspaces import retention as retention_work
 from workspaces.models import IdempotencyKey, SignInFailures
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,24 @@ def sweep() -> None:
 def idle() -> None:
     """What has nothing to do goes to rest."""
     idle_work.run()
+
+
+@shared_task(name="workspaces.retention", ignore_result=True)
+def retention() -> None:
+    """What sleeps too long goes one step down, after it was said."""
+    retention_work.run()
+
+
+@shared_task(name="workspaces.checkpoints", ignore_result=True)
+def automatic_checkpoints() -> None:
+    """A point to go back to, of what was worked in."""
+    retention_work.take_automatic()
+
+
+@shared_task(name="workspaces.notices", ignore_result=True)
+def mail_notices() -> None:
+    """The notices, to those who are not looking."""
+    notices.mail()
 
 
 @shared_task(name="workspaces.tidy", ignore_result=True)

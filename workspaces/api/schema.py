@@ -101,14 +101,17 @@ def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: 
 
 def _with_id(path: str) -> str:
     """Outside, what is in the path is called `{id}`, whichever process answers."""
-    return path.replace("{workspace_id}", "{id}").replace("{token_id}", "{id}").replace("{checkpoint_id}", "{cid}")
+    return path.replace("{workspace_id}", "{id}").replace("{token_id}", "{id}").replace(
+        "{checkpoint_id}", "{cid}").replace("{hold_id}", "{hid}")
 
 
 def _with_id_parameter(item: dict[str, Any]) -> dict[str, Any]:
     for operation in item.values():
         for parameter in operation.get("parameters", []):
-            if parameter["in"] == "path":
-                parameter["name"] = "cid" if parameter["name"] == "checkpoint_id" else "id"
+            if parameter["in"] == "path" and parameter["name"] == "scope":
+                parameter["schema"] = {"type": "string", "pattern": "^(default|group:.{1,150}|user:.{1,150})$"}
+            elif parameter["in"] == "path":
+                parameter["name"] = {"checkpoint_id": "cid", "hold_id": "hid"}.get(parameter["name"], "id")
                 parameter["schema"] = {"type": "string", "pattern": "^[a-z2-7]{20}$"}
     return item
 

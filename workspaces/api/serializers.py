@@ -25,9 +25,21 @@ class GpuIn(StrictSerializer):
     count = StrictWhole(min_value=1, max_value=16)
 
 
+class Span(StrictWhole):
+    """Seconds; 0 (and null) is never."""
+
+    def to_internal_value(self, data: Any) -> int:
+        value = super().to_internal_value(data)
+        if 0 < value < 60:
+            raise serializers.ValidationError("At least 60, or 0 or null for never.")
+        return value
+
+
 class IdleIn(StrictSerializer):
-    standby_after_s = StrictWhole(min_value=60, max_value=366 * 86400, required=False, allow_null=True)
-    stop_after_s = StrictWhole(min_value=60, max_value=366 * 86400, required=False, allow_null=True)
+    """What is left out is as policy says."""
+
+    standby_after_s = Span(min_value=0, max_value=366 * 86400, required=False, allow_null=True)
+    stop_after_s = Span(min_value=0, max_value=366 * 86400, required=False, allow_null=True)
 
 
 class SecretUseIn(StrictSerializer):
@@ -162,6 +174,19 @@ class Empty(StrictSerializer):
     """A body that has nothing to say; `{}` or none at all."""
 
 
+class HoldIn(StrictSerializer):
+    reason = StrictText(max_length=200)
+    ttl_s = StrictWhole(min_value=1, max_value=20 * 366 * 86400)
+
+
+class PolicyIn(StrictSerializer):
+    terms = serializers.DictField(child=serializers.JSONField(allow_null=True))
+
+
+class ProposalIn(PolicyIn):
+    scope = StrictText(max_length=200)
+
+
 # -- answers, for the schema ---------------------------------------------------------------------------------------
 
 
@@ -169,6 +194,12 @@ class TransitionOut(serializers.Serializer[Any]):
     to = serializers.CharField()
     at = serializers.DateTimeField()
     because = serializers.CharField()
+
+
+class AwakeOut(serializers.Serializer[Any]):
+    kind = serializers.CharField(help_text="exec, cpu, hold, activity, host or policy")
+    detail = serializers.CharField()
+    until = serializers.DateTimeField(allow_null=True)
 
 
 class WorkspaceOut(serializers.Serializer[Any]):
@@ -193,6 +224,7 @@ class WorkspaceOut(serializers.Serializer[Any]):
     last_activity_at = serializers.DateTimeField(allow_null=True)
     last_activity_kind = serializers.CharField(allow_null=True)
     next_transition = TransitionOut(allow_null=True)
+    awake_because = AwakeOut(many=True)
     purge_at = serializers.DateTimeField(allow_null=True)
     head_checkpoint = serializers.CharField(allow_null=True)
     host = serializers.CharField(allow_null=True)
@@ -216,7 +248,7 @@ class CheckpointOut(serializers.Serializer[Any]):
     memory = serializers.BooleanField()
     memory_usable = serializers.BooleanField(help_text="A restore would resume it; else it starts over the same disk")
     consistency = serializers.ChoiceField(choices=("clean", "crash"), allow_null=True)
-    parent = serializers.CharField(allow_null=True)
+    parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]  # a field's name
     created_at = serializers.DateTimeField()
     disk_bytes = serializers.IntegerField(allow_null=True)
     memory_bytes = serializers.IntegerField(allow_null=True)
@@ -267,6 +299,46 @@ class LimitsOut(serializers.Serializer[Any]):
     memory_mib = serializers.IntegerField(allow_null=True)
     disk_gib = serializers.IntegerField(allow_null=True)
     checkpoints = serializers.IntegerField(allow_null=True)
+
+
+class HoldOut(serializers.Serializer[Any]):
+    id = serializers.RegexField(ID_PATTERN)
+    reason = serializers.CharField()
+    actor = ActorOut()
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "from": serializers.ChoiceField(choices=("api", "guest"))}
+
+
+class PolicyOut(serializers.Serializer[Any]):
+    scope = serializers.CharField(help_text="default, group:NAME or user:NAME")
+    terms = serializers.DictField(help_text='term -> {"value", "upper_bound"}')
+    changed_at = serializers.DateTimeField()
+    changed_by = serializers.CharField(allow_null=True)
+
+
+class EffectiveOut(serializers.Serializer[Any]):
+    user = serializers.CharField()
+    terms = serializers.DictField(help_text='term -> {"value", "source", "upper_bound", "capped"}')
+
+
+class ForecastOut(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=("workspace", "checkpoint"))
+    id = serializers.CharField()
+    name = serializers.CharField()
+    workspace = serializers.CharField()
+    owner = serializers.CharField()
+    to = serializers.CharField()
+    at = serializers.DateTimeField()
+    because = serializers.CharField()
+    noticed = serializers.BooleanField()
+
+
+class DryRunOut(serializers.Serializer[Any]):
+    results = ForecastOut(many=True)
+    complete = serializers.BooleanField(help_text="false: there is more than is listed")
 
 
 class MeOut(serializers.Serializer[Any]):

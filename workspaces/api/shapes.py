@@ -12,12 +12,14 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils import timezone
 
 from sandboxes import machines
 from sandboxes.models import Host, Sandbox
-from workspaces import quota
+from workspaces import outlook, quota
 from workspaces.actors import Actor
 from workspaces.models import AccessToken, Checkpoint, Membership, User, Workspace
+from workspaces.models_policy import Hold, Policy
 
 
 def instant(at: datetime | None) -> str | None:
@@ -30,18 +32,19 @@ def workspace(row: Workspace, actor: Actor, request: HttpRequest) -> dict[str, A
 
 
 def workspaces(rows: Iterable[Workspace], actor: Actor, request: HttpRequest) -> list[dict[str, Any]]:
-    """Many at the price of two queries."""
+    """Many at the price of a few queries."""
     listed = list(rows)
     ids = [row.pk for row in listed]
     bodies = machines.bodies(ids)
     memberships = Membership.objects.filter(user_id=actor.person, workspace_id__in=ids)
     roles = dict(memberships.values_list("workspace_id", "role"))
     template = preview_template(request)
-    return [_workspace(row, actor, bodies.get(row.pk), roles.get(row.pk), template) for row in listed]
+    coming = outlook.of(listed, bodies, timezone.now())
+    return [_workspace(row, actor, bodies.get(row.pk), roles.get(row.pk), template, coming[row.pk]) for row in listed]
 
 
 def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: str | None,
-               template: str) -> dict[str, Any]:
+               template: str, coming: outlook.Outlook) -> dict[str, Any]:
     host = body.host if body is not None else None
     mine = row.owner_id == actor.user_id or membership is not None
     return {
@@ -54,17 +57,12 @@ def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: s
         "env": row.env if mine else {}, "labels": row.labels, "idle": row.idle, "network": row.network,
         "secrets": row.secrets, "created_at": instant(row.created_at),
         "last_activity_at": instant(row.last_activity_at), "last_activity_kind": row.last_activity_kind or None,
-        "next_transition": _next_transition(row), "purge_at": instant(row.purge_at), "head_checkpoint": row.head_checkpoint or None,
+        **outlook.shown(coming, instant), "purge_at": instant(row.purge_at),
+        "head_checkpoint": row.head_checkpoint or None,
         "host": host.name if host is not None else None,
         "accelerator": host.capabilities.get("accelerator") if host is not None else None,
         "preview_url_template": template.replace("{id}", row.pk),
     }
-
-
-def _next_transition(row: Workspace) -> dict[str, Any] | None:
-    if row.intent != "deleted" or row.purge_at is None:
-        return None
-    return {"to": "purged", "at": instant(row.purge_at), "because": "trash"}
 
 
 def preview_template(request: HttpRequest) -> str:
@@ -82,6 +80,17 @@ def checkpoint(row: Checkpoint) -> dict[str, Any]:
         "memory": row.memory, "memory_usable": row.memory_usable, "consistency": row.consistency or None,
         "parent": row.parent or None, "created_at": instant(row.created_at), "disk_bytes": row.disk_bytes,
         "memory_bytes": row.memory_bytes, "pause_ms": row.pause_ms, "expires_at": instant(row.expires_at)}
+
+
+def hold(row: Hold) -> dict[str, Any]:
+    return {"id": row.pk, "reason": row.reason, "from": row.source,
+            "actor": {"type": row.actor_type, "name": row.actor_name}, "created_at": instant(row.created_at),
+            "expires_at": instant(row.expires_at)}
+
+
+def policy(row: Policy) -> dict[str, Any]:
+    return {"scope": row.scope, "terms": row.terms, "changed_at": instant(row.changed_at),
+            "changed_by": row.changed_by or None}
 
 
 def token(row: AccessToken) -> dict[str, Any]:

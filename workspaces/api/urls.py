@@ -6,7 +6,7 @@ from django.urls import path, register_converter
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularAPIView
 
-from workspaces.api import account, checkpoints, operations, views
+from workspaces.api import account, checkpoints, holds, operations, policies, views
 
 
 class IdConverter:
@@ -21,6 +21,12 @@ class IdConverter:
         return value
 
 
+class ScopeConverter(IdConverter):
+    """Whom a policy is for. A name may hold anything, a slash too."""
+
+    regex = "default|group:.{1,150}|user:.{1,150}"
+
+
 class Schema(SpectacularAPIView):
     """The OpenAPI document, as JSON, for everybody."""
 
@@ -30,6 +36,7 @@ class Schema(SpectacularAPIView):
 
 
 register_converter(IdConverter, "id")
+register_converter(ScopeConverter, "scope")
 
 urlpatterns = [
     path("schema/", Schema.as_view()),
@@ -44,11 +51,17 @@ urlpatterns = [
     path("workspaces/<id:workspace_id>/checkpoints", checkpoints.CheckpointList.as_view()),
     path("workspaces/<id:workspace_id>/checkpoints/<id:checkpoint_id>", checkpoints.CheckpointDetail.as_view()),
     path("workspaces/<id:workspace_id>/checkpoints/<id:checkpoint_id>/restore", checkpoints.Restore.as_view()),
+    path("workspaces/<id:workspace_id>/holds", holds.HoldList.as_view()),
+    path("workspaces/<id:workspace_id>/holds/<id:hold_id>", holds.HoldDetail.as_view()),
     path("workspaces/<id:workspace_id>/events", views.EventList.as_view()),
     path("tokens", account.TokenList.as_view()),
     path("tokens/<id:token_id>", account.TokenDetail.as_view()),
     path("me", account.Me.as_view()),
     path("session", account.SessionView.as_view()),
     path("session/setup", account.SessionSetup.as_view()),
+    path("policies", policies.PolicyList.as_view()),
+    path("policies/effective", policies.EffectiveView.as_view()),
+    path("policies/dry-run", policies.DryRun.as_view()),
+    path("policies/<scope:scope>", policies.PolicyDetail.as_view()),
     path("hosts", operations.HostList.as_view()),
 ]

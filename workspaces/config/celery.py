@@ -35,6 +35,9 @@ app.conf.update(
         # `expires`: a queue that was stopped for an hour does not run an hour's sweeps.
         "sweep": {"task": "workspaces.sweep", "schedule": 3.0, "options": {"expires": 3.0}},
         "idle": {"task": "workspaces.idle", "schedule": 10.0, "options": {"expires": 10.0}},
+        "retention": {"task": "workspaces.retention", "schedule": 60.0, "options": {"expires": 60.0}},
+        "checkpoints": {"task": "workspaces.checkpoints", "schedule": 60.0, "options": {"expires": 60.0}},
+        "notices": {"task": "workspaces.notices", "schedule": 60.0, "options": {"expires": 60.0}},
         "tidy": {"task": "workspaces.tidy", "schedule": 900.0, "options": {"expires": 900.0}},
     },
 )

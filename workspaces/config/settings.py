@@ -161,6 +161,14 @@ AUTO_CHECKPOINT_QUIET_S = place.whole("BERTH_AUTO_CHECKPOINT_QUIET_S", 30)
 AUTO_CHECKPOINT_EVERY_S = place.whole("BERTH_AUTO_CHECKPOINT_EVERY_S", 120)
 AUTO_CHECKPOINTS_KEPT = place.whole("BERTH_AUTO_CHECKPOINTS_KEPT", 10)
 SAFETY_CHECKPOINTS_KEPT = place.whole("BERTH_SAFETY_CHECKPOINTS_KEPT", 10)
+# Notices go out by e-mail where a server is named; without one the events alone tell.
+EMAIL_HOST = os.environ.get("BERTH_SMTP_HOST", "")
+EMAIL_PORT = place.whole("BERTH_SMTP_PORT", 587)
+EMAIL_HOST_USER = os.environ.get("BERTH_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("BERTH_SMTP_PASSWORD", "")
+EMAIL_USE_TLS = bool(place.whole("BERTH_SMTP_TLS", 1))
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = os.environ.get("BERTH_MAIL_FROM", "berth@localhost")
 TRASH_S = place.whole("BERTH_TRASH_S", 7 * 24 * 3600)
 PREVIEW_DOMAIN = os.environ.get("BERTH_PREVIEW_DOMAIN", "preview.localhost")
 
