@@ -266,7 +266,7 @@ def _next_running(facts: Facts) -> Next:
     if facts.phase is Phase.STARTING:
         return _boot(facts) if current else Next.KILL
     if facts.phase is Phase.PARKED:
-        return Next.START if current else Next.DISCARD
+        return _boot(facts) if current else Next.DISCARD
     return _next_off(facts, current)
 
 

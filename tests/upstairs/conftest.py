@@ -44,6 +44,30 @@ def hostd(running_hostd: Hostd, db: None) -> Iterator[Hostd]:
     running_hostd.clear()
 
 
+@pytest.fixture(scope="session")
+def running_sleepy() -> Iterator[Hostd]:
+    hostd = Hostd("tests.upstairs.sleepy")
+    hostd.start()
+    yield hostd
+    hostd.stop()
+
+
+@pytest.fixture
+def sleepy(running_sleepy: Hostd, db: None) -> Iterator[Hostd]:
+    """A hostd that keeps memory images, registered as the only host; its machines are gone afterwards."""
+    machines.register_host("local", "local", running_sleepy.address)
+    yield running_sleepy
+    running_sleepy.clear()
+
+
+@pytest.fixture
+def box(sleepy: Hostd, ann: User) -> Workspace:
+    """A workspace of ann's that runs on a host that keeps memory."""
+    found = converge(make(ann).pk)
+    assert found is not None and found.state == "running"
+    return found
+
+
 def person(name: str, admin: bool = False) -> User:
     return User.objects.create_user(name, password=f"pass-of-{name}", is_superuser=admin, is_staff=admin)
 

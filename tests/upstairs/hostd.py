@@ -29,7 +29,10 @@ def until(what: str, look: Any, deadline_s: float = DEADLINE_S) -> Any:
 
 
 class Hostd:
-    def __init__(self) -> None:
+    """`module`: `sandboxes.host`, or `tests.upstairs.sleepy`, which keeps memory images of a kind."""
+
+    def __init__(self, module: str = "sandboxes.host") -> None:
+        self.module = module
         # Unix socket names are short.
         self.folder = Path(tempfile.mkdtemp(prefix="bh-", dir="/tmp"))
         self.socket = self.folder / "h.sock"
@@ -42,7 +45,7 @@ class Hostd:
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sandboxes.host", "--state", str(self.folder / "state"), "--socket",
+                [sys.executable, "-m", self.module, "--state", str(self.folder / "state"), "--socket",
                  str(self.socket), "--images", str(self.folder / "images"), "--driver", "fake"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(os.environ))
         until("hostd answers", self._answers)
