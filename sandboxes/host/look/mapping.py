@@ -53,7 +53,7 @@ async def disk(folder: Path, chain: disks.Chain) -> AsyncIterator[Mapped]:
     names = [*chain.below_head(), chain.head]
     with opened([folder / name for name in names]) as fds:
         for fd in fds[1 if chain.base else 0:]:
-            _refuse_external(fd)
+            _refuse_unsound(fd)
         extents = await _extents(chain, fds)
         size = max((start + length for start, length, *_ in extents), default=0)
         yield Mapped({"size": size, "files": fds, "extents": extents}, tuple(fds))
@@ -69,10 +69,15 @@ def folder(path: Path) -> Iterator[Mapped]:
         os.close(fd)
 
 
-def _refuse_external(fd: int) -> None:
+def _refuse_unsound(fd: int) -> None:
+    """A layer whose data is in another file, or whose table is not all there (QEMU would read zeros)."""
     head = os.pread(fd, 104, 0)
-    if head[:4] != _MAGIC or (len(head) >= 80 and struct.unpack_from(">Q", head, 72)[0] & _EXTERNAL_DATA):
+    if head[:4] != _MAGIC or len(head) < 80:
         raise FileError("a layer of this disk is not one", code="disk_unreadable")
+    rows, table = struct.unpack_from(">IQ", head, 36)
+    features, = struct.unpack_from(">Q", head, 72)
+    if features & _EXTERNAL_DATA or table + 8 * rows > os.fstat(fd).st_size:
+        raise FileError("a layer of this disk is not whole", code="disk_unreadable")
 
 
 async def _extents(chain: disks.Chain, fds: list[int]) -> list[list[int]]:
@@ -90,7 +95,11 @@ async def _extents(chain: disks.Chain, fds: list[int]) -> list[list[int]]:
         raise FileError(f"the disk cannot be mapped: {error}", code="disk_unreadable") from error
     if len(found) > MOST_EXTENTS:
         raise FileError("the disk is in too many pieces", code="disk_unreadable")
-    return [_extent(piece, len(fds) - 1) for piece in found]
+    sizes = [os.fstat(fd).st_size for fd in fds]
+    extents = [_extent(piece, len(fds) - 1) for piece in found]
+    if any(file >= 0 and offset >= sizes[file] for _start, _length, file, offset in extents):
+        raise FileError("a layer of this disk is cut off", code="disk_unreadable")
+    return extents
 
 
 def _extent(piece: dict[str, Any], head: int) -> list[int]:

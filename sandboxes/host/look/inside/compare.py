@@ -1,9 +1,9 @@
 """What differs between two trees, path by path in the order of bytes. Called by `calls.py`.
 
 Two disks of one chain share most of their bytes, and which ones is known without reading (`device.differing`). Of the
-rest only the inode tables are compared; a file whose inode is the same on both disks is the same file, and a folder
-whose inode is the same has the same names in it. What remains to be read: the names of the tree, once, and
-the content of files whose size is the same and whose times are not.
+rest only the inode tables are compared; a file whose inode is the same on both disks is the same file, because whoever
+writes to a file changes its inode's times. What remains to be read: the names of the tree, and the content of
+files whose size is the same and whose times are not.
 
     nothing differs ─▶ nothing is read        inodes differ ─▶ names walked, only those nodes looked at
 """
@@ -43,16 +43,16 @@ class Pair:
 
 
 class Suspects:
-    """Which inode numbers may differ between two disks. Without knowledge: all."""
+    """Which inode numbers may differ between two disks; `numbers` None: all. False where no byte differs at all."""
 
-    def __init__(self, numbers: set[int] | None, groups: set[int], per_group: int) -> None:
-        self._numbers, self._groups, self._per_group = numbers, groups, per_group
+    def __init__(self, numbers: set[int] | None, groups: set[int], per_group: int, *, any_byte: bool = True) -> None:
+        self._numbers, self._groups, self._per_group, self._any_byte = numbers, groups, per_group, any_byte
 
     def __contains__(self, number: int) -> bool:
         return self._numbers is None or number in self._numbers or (number - 1) // self._per_group in self._groups
 
     def __bool__(self) -> bool:
-        return self._numbers is None or bool(self._numbers or self._groups)
+        return self._any_byte
 
 
 EVERYTHING = Suspects(None, set(), 1)
@@ -63,11 +63,13 @@ def suspects(before: Tree, after: Tree) -> Suspects:
         return EVERYTHING
     ranges = differing(before.device, after.device)
     left, right = before.superblock, after.superblock
+    if not ranges:
+        return Suspects(set(), set(), 1, any_byte=False)
     if (left.inode_bytes, left.inodes_per_group) != (right.inode_bytes, right.inodes_per_group):
-        return EVERYTHING if ranges else Suspects(set(), set(), 1)
+        return EVERYTHING
     numbers: set[int] = set()
     groups: set[int] = set(range(min(left.groups, right.groups), max(left.groups, right.groups)))
-    for group in range(min(left.groups, right.groups)) if ranges else ():
+    for group in range(min(left.groups, right.groups)):
         table = before.inode_table(group)
         if table != after.inode_table(group):
             groups.add(group)
@@ -132,12 +134,9 @@ class Comparison:
             yield from self._enter(whole, old, new) if enter else self._own(whole, old, new)
 
     def _pairs(self, before: Node | None, after: Node | None) -> dict[bytes, Pair]:
-        """By name. Of a folder that is the same on both sides the names are read once; a child that cannot differ and
-        is no folder is left out unread."""
+        """By name. A child that cannot differ and is no folder is left out unread."""
         left = {entry.name: entry for entry in self._before.children(before)} if before is not None else {}
-        same = before is not None and after is not None and self._same(before.number, after.number)
-        right = left if same or after is None else {entry.name: entry for entry in self._after.children(after)}
-        right = {} if after is None else right
+        right = {entry.name: entry for entry in self._after.children(after)} if after is not None else {}
         pairs = {name: Pair(left.get(name), right.get(name)) for name in {*left, *right}}
         return {name: pair for name, pair in pairs.items() if pair.may_be_folder or not self._is_same(pair)}
 
