@@ -13,6 +13,8 @@ def test_every_route_is_described_and_nothing_else() -> None:
     served = {(base + rest, method.lower()) for rest, methods in routes.ROUTES.items() for method in methods}
     served |= {(f"{base}execs/{{eid}}{verb}", method.lower())
                for verb, methods in routes.EXEC_ROUTES.items() for method in methods}
+    served |= {(f"{base}checkpoints/{{cid}}/{what}", method.lower())
+               for what, methods in routes.LOOK_ROUTES.items() for method in methods}
     served.add(("/healthz", "get"))
     described = {(path, method) for path, operations in FRAGMENT["paths"].items() for method in operations}
     assert served == described
@@ -23,4 +25,4 @@ def test_every_reference_leads_somewhere_and_names_are_unique() -> None:
     names = set(re.findall(r"#/components/schemas/(\w+)", text))
     assert names - {"Problem"} <= set(FRAGMENT["components"]["schemas"])
     ids = re.findall(r"'operationId': '(\w+)'", text)
-    assert len(ids) == len(set(ids)) == 19 + 1
+    assert len(ids) == len(set(ids)) == 19 + 4 + 1

@@ -26,6 +26,8 @@ STATUS: dict[str, tuple[int, str]] = {
     "not_acceptable": (406, "Not acceptable"),
     "state_conflict": (409, "The workspace's state does not allow this"),
     "not_running": (409, "The workspace is not running"),
+    "workspace_running": (409, "The workspace is running"),
+    "disk_unreadable": (409, "The disk cannot be read"),
     "stale_generation": (409, "Another change came first"),
     "busy": (409, "Another operation is under way"),
     "conflict": (409, "Conflict"),

@@ -43,6 +43,7 @@ WAIT = parameter("wait_s", {"type": "number", "minimum": 0, "maximum": 300}, "Wa
 ENCODING = parameter("encoding", {"type": "string", "enum": ["text", "base64"]},
                      "`base64`: output as `stdout_b64` and `stderr_b64`, byte for byte")
 LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "At most so many (50)")
+LOOK_LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most so many (1000)")
 CURSOR = parameter("cursor", {"type": "string"}, "Where the last answer's `next` goes on")
 OFFSET = parameter("offset", {"type": "integer", "minimum": 0}, "From this byte on")
 USER = parameter("user", {"type": "string", "maxLength": 64, "default": "user"}, "With this guest user's permissions")
@@ -179,6 +180,41 @@ FILES: Json = {
        for verb, summary, schema in (("mkdir", "Make a folder", "MkdirRequest"), ("move", "Rename", "MoveRequest"),
                                      ("copy", "Copy", "MoveRequest"), ("chmod", "Change a mode", "ChmodRequest"))},
 }
+CHECKPOINT = parameter("cid", {"type": "string", "pattern": "^([a-z2-7]{20}|head)$"},
+                       "The checkpoint, or `head`: the disk of a workspace that sleeps", "path", True)
+DISK_HEADER: Json = {"Berth-Disk": header("How the disk was found: `clean`; `replayed`: a journal, in memory; `as_is`: a "
+                                          "journal that could not be")}
+LOOKED: Json = {**FILE_HEADERS, **DISK_HEADER}
+LOOKS: Json = {
+    "/api/v1/workspaces/{id}/checkpoints/{cid}/files": {
+        "get": operation("checkpoints_files_list", "checkpoints", "files:read",
+                         "Stat a path or list a folder of a checkpoint; wakes and restores nothing",
+                         [WORKSPACE, CHECKPOINT, PATH, LOOK_LIMIT, CURSOR,
+                          parameter("recursive", {"type": "boolean"}, "With everything below")],
+                         answers(READING, s200={**of("File", "The path, with `entries` when it is a folder"),
+                                                "headers": DISK_HEADER})),
+    },
+    "/api/v1/workspaces/{id}/checkpoints/{cid}/files/content": {
+        "get": operation("checkpoints_files_read", "checkpoints", "files:read", "A file's bytes as they were then",
+                         [WORKSPACE, CHECKPOINT, PATH, parameter("Range", {"type": "string"}, "RFC 9110", "header")],
+                         answers((*READING, 412, 416), s200=raw("The file", LOOKED),
+                                 s206=raw("A part of it", {**LOOKED, "Content-Range": header("RFC 9110")}),
+                                 s304={"description": "Not modified"})),
+        "head": operation("checkpoints_files_head", "checkpoints", "files:read", "A file's size and ETag then",
+                          [WORKSPACE, CHECKPOINT, PATH],
+                          answers((*READING, 412, 416), s200={"description": "It is there", "headers": LOOKED},
+                                  s304={"description": "Not modified"})),
+    },
+    "/api/v1/workspaces/{id}/checkpoints/{cid}/diff": {
+        "get": operation("checkpoints_diff", "checkpoints", "files:read",
+                         "What changed from this checkpoint to `against`, in the order of the paths' bytes",
+                         [WORKSPACE, CHECKPOINT, LOOK_LIMIT, CURSOR,
+                          parameter("against", {"type": "string", "default": "head"},
+                                    "A checkpoint, or `head`: the disk as it is at this moment")],
+                         answers((*READING, 507), s200={**of("Diff", "Changes of content, mode, owner or attributes"),
+                                                        "headers": DISK_HEADER})),
+    },
+}
 REST: Json = {
     "/api/v1/workspaces/{id}/metrics": {
         "get": operation("metrics_get", "workspaces", "workspaces:read", "What it uses now; never wakes it",
@@ -192,4 +228,4 @@ HEALTH: Json = {"/healthz": {"get": {
 
 
 #: `{"paths": …, "components": {"schemas": …}}`, ready to be merged. `Problem` is the API's own.
-FRAGMENT: Json = {"paths": {**EXECS, **FILES, **REST, **HEALTH}, "components": {"schemas": SCHEMAS}}
+FRAGMENT: Json = {"paths": {**EXECS, **FILES, **LOOKS, **REST, **HEALTH}, "components": {"schemas": SCHEMAS}}

@@ -63,6 +63,10 @@ SCHEMAS: dict[str, Json] = {
         ["path", "type"], path=TEXT, path_encoded=TEXT, type=TEXT, size={"type": "integer"}, mode=TEXT, owner=TEXT,
         group=TEXT, mtime=TEXT, etag=TEXT, target=MAYBE_TEXT, target_encoded=MAYBE_TEXT,
         entries={"type": "array", "items": {"$ref": "#/components/schemas/File"}}, next=MAYBE_TEXT),
+    "Diff": answer(["results", "next"], next=MAYBE_TEXT, results={"type": "array", "items": answer(
+        ["path", "path_encoded", "change", "size_before", "size_after"], path=TEXT, path_encoded=TEXT,
+        change={"type": "string", "enum": ["added", "modified", "removed", "type"]},
+        size_before={"type": "integer", "nullable": True}, size_after={"type": "integer", "nullable": True})}),
     "Written": answer(["path", "size", "etag"], path=TEXT, path_encoded=TEXT, size=COUNT, etag=TEXT),
     "MkdirRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, parents=FLAG, mode=TEXT),
     "MoveRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, to=PATH_TEXT, to_encoded=PATH_TEXT,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from workspaces.api.errors import Problem
-from workspaces.gateway import execs, files, waiting
+from workspaces.gateway import checkpoints, execs, files, waiting
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.passing import to_daphne
@@ -21,7 +21,8 @@ Bound = Callable[..., Awaitable[None]]
 
 ID = r"[a-z2-7]{20}"
 PREFIX = "/api/v1/workspaces"
-OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/(?P<rest>(?:execs|files|metrics)(?:/.*)?)\Z", re.DOTALL)
+OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/"
+                 r"(?P<rest>(?:execs|files|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z", re.DOTALL)
 CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete))?)?\Z")
 TERMINAL = re.compile(rf"\A/ws/v1/workspaces/(?P<workspace>{ID})/terminals/(?P<exec>{ID})\Z")
 
@@ -44,6 +45,13 @@ ROUTES: dict[str, dict[str, Bound]] = {
     "files/chmod": {"POST": partial(files.change, verb="chmod")},
     "metrics": {"GET": files.metrics},
 }
+#: below …/checkpoints/{cid}/, where cid may be `head`: the rest of …/checkpoints is rows, and Daphne's
+LOOK_ROUTES: dict[str, dict[str, Bound]] = {
+    "files": {"GET": checkpoints.listing},
+    "files/content": {"GET": checkpoints.content, "HEAD": checkpoints.content},
+    "diff": {"GET": checkpoints.diff},
+}
+LOOK = re.compile(rf"\Acheckpoints/(?P<checkpoint>{ID}|head)/(?P<what>.*)\Z", re.DOTALL)
 EXEC = re.compile(rf"\Aexecs/(?P<exec>{ID})(?P<verb>/[a-z]+)?\Z")
 WORKSPACE_ID = re.compile(rf"\A{ID}\Z")
 
@@ -63,16 +71,23 @@ def find(exchange: Exchange) -> Handler:
 
 
 def _own(method: str, workspace_id: str, rest: str) -> Handler:
-    exec_path = EXEC.match(rest)
-    methods = EXEC_ROUTES.get(exec_path["verb"] or "") if exec_path else ROUTES.get(rest)
+    methods, given = _methods(rest)
     if not methods or not WORKSPACE_ID.match(workspace_id):
         return partial(refuse, problem=("not_found", "There is nothing here."))
     bound = methods.get(method)
     if bound is None:
         return partial(refuse, problem=("method_not_allowed", f"{method} is not understood here."),
                        allow=", ".join(sorted(methods)))
-    given = {"workspace_id": workspace_id, **({"exec_id": exec_path["exec"]} if exec_path else {})}
-    return partial(bound, **given)
+    return partial(bound, workspace_id=workspace_id, **given)
+
+
+def _methods(rest: str) -> tuple[dict[str, Bound] | None, dict[str, str]]:
+    """Method → handler of a path below a workspace, and the ids in it."""
+    if exec_path := EXEC.match(rest):
+        return EXEC_ROUTES.get(exec_path["verb"] or ""), {"exec_id": exec_path["exec"]}
+    if look := LOOK.match(rest):
+        return LOOK_ROUTES.get(look["what"]), {"checkpoint_id": look["checkpoint"]}
+    return ROUTES.get(rest), {}
 
 
 def _verb(method: str, change: re.Match[str]) -> str | None:
