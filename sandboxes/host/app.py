@@ -22,6 +22,7 @@ from sandboxes.host.operations import Operations
 from sandboxes.host.stream import StreamHttp
 from sandboxes.host.terminal import TerminalHttp
 from sandboxes.host.warm import Warmth
+from sandboxes.host.work import Sampler
 from sandboxes.lifecycle import Phase
 
 #: What the application holds, for tests within the same process.
@@ -96,6 +97,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     operations = Operations(machines)
     terminals = TerminalHttp(machines)
     warmth = Warmth(driver)
+    sampler = Sampler(machines.bodies, machines.meters)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
                  LookHttp(machines, operations),
@@ -106,7 +108,9 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
         await adopt(machines)
         log.line("hostd.ready", machines=len(machines.bodies))
         warmth.begin()
+        sampler.begin()
         yield
+        await sampler.end()
         await warmth.end()
         await operations.close()
         await let_go(machines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ class Execs:
         self._journal = Journal(folder)
         self._ended_bytes = 0
         self._seq = 0
+        self._worked_at = 0.0
         self.running: dict[str, Running] = {}
         #: Oldest first.
         self._ended: dict[str, Ended] = {}
@@ -110,11 +112,25 @@ class Execs:
             running.go_on(body)
         return running
 
+    # -- what works ---------------------------------------------------------------------------------------------------
+
+    @property
+    def worked_at(self) -> float:
+        """When an exec last began, ended or was typed into; Unix seconds."""
+        return max([self._worked_at, *(running.input_at for running in self.running.values())])
+
+    @property
+    def working(self) -> int:
+        """Execs that run and are no terminals: an open shell at rest is no work."""
+        return sum(running.record.state == "running" and not running.record.is_tty for running in self.running.values())
+
     def _has_begun(self, record: Record) -> None:
+        self._worked_at = time.time()
         self._tell("exec.started", record.actor, {"exec_id": record.exec_id, "command": _short(record)})
 
     def _has_ended(self, running: Running) -> None:
         record = running.record
+        self._worked_at = time.time()
         self.running.pop(record.exec_id, None)
         if record.started is None and (record.ended or {})["outcome"].get("reason") == "refused":
             self._journal.erase(record.exec_id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 
 from aiohttp import web
 
@@ -97,6 +98,7 @@ class ExecsHttp:
         query.done()
         running = self._running(request)
         self._may_type(request, running.record)
+        running.input_at = time.time()
         link = await running.body.soon(5)
         stream = await link.stream("exec.stdin", {"exec_id": running.record.exec_id, "eof": eof})
         try:

@@ -159,7 +159,10 @@ class FilesHttp:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     async def _link(self, request: web.Request) -> GuestLink:
-        return await self._machines.running_body(request.match_info["mid"]).soon(LINK_S)
+        machine_id = request.match_info["mid"]
+        body = self._machines.running_body(machine_id)
+        self._machines.worked(machine_id)
+        return await body.soon(LINK_S)
 
     def _tell(self, request: web.Request, kind: str, data: dict[str, Any]) -> None:
         machine = self._machines.registry.find(request.match_info["mid"])

@@ -18,6 +18,7 @@ from sandboxes.host.execs import Execs
 from sandboxes.host.feed import Feed
 from sandboxes.host.keyboard import Keyboards
 from sandboxes.host.registry import Machine, Registry
+from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
 
 Json = dict[str, Any]
@@ -32,6 +33,8 @@ class Machines:
         self._execs: dict[str, Execs] = {}
         self.keyboards = Keyboards()
         self.watches: dict[str, asyncio.Task[None]] = {}
+        #: What works in each live body, as far as it was seen.
+        self.meters: dict[str, Meter] = {}
         #: What a former hostd did not come to, being done.
         self.settling: set[asyncio.Task[None]] = set()
         #: Bodies being made, whose memory and cpus are already spoken for: machine_id -> (cpus, memory_mib).
@@ -74,6 +77,12 @@ class Machines:
             raise NotRunning("the machine is stopping", reason="stopping")
         return body
 
+    def worked(self, machine_id: str) -> None:
+        """Somebody asked something of its guest."""
+        meter = self.meters.get(machine_id)
+        if meter is not None:
+            meter.stamp()
+
     def tell(self, machine: Machine, kind: str, actor: Json | None, data: Json) -> None:
         self.feed.append(kind, machine.machine_id, machine.generation, actor, data)
 
@@ -99,7 +108,13 @@ class Machines:
             "disk_used_bytes": await self._disk_used_bytes(machine), "end_reason": machine.end_reason,
             "running_since": machine.running_since, "condition": self._condition(machine),
             "spec": machine.spec.to_json() if machine.spec else None, **await self._kept(machine),
+            "work": self._work(machine),
         }
+
+    def _work(self, machine: Machine) -> Json | None:
+        """None without a body: nothing works there."""
+        meter = self.meters.get(machine.machine_id)
+        return meter.shown(self.execs(machine.machine_id)) if meter is not None else None
 
     async def _kept(self, machine: Machine) -> Json:
         """Of its disk's chain, its memory image and its checkpoints."""

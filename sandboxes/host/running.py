@@ -45,6 +45,8 @@ class Running:
         self._on_begin, self._on_end, self._adopted = on_begin, on_end, adopted
         self._readers: set[asyncio.Event] = set()
         self.task: asyncio.Task[None] | None = None
+        #: When somebody last wrote into it; Unix seconds.
+        self.input_at = 0.0
         self._stdin: asyncio.Task[None] | None = None
 
     # -- readers: each holds a bell that rings when there is more to read, or nothing more to come ------------------

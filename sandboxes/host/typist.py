@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from sandboxes.errors import AgentLost
 from sandboxes.guest.link import GuestLink
@@ -21,6 +22,7 @@ class TypingLine:
 
     async def write(self, data: bytes) -> None:
         """Raises SandboxError when the exec has ended or the agent stays away. Half-typed bytes are not repeated."""
+        self._running.input_at = time.time()
         async with self._lock:
             stream = await self._open()
             try:

@@ -14,12 +14,14 @@ from sandboxes.host import log
 from sandboxes.host.body import Body
 from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine
+from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
 
 
 def put(machines: Machines, machine: Machine, body: Body) -> None:
     """From here on the body's end is seen."""
     machines.bodies[machine.machine_id] = body
+    machines.meters[machine.machine_id] = Meter()
     task = asyncio.create_task(_watch(machines, machine, body), name=f"watch {machine.machine_id}")
     machines.watches[machine.machine_id] = task
 
@@ -30,6 +32,7 @@ async def _watch(machines: Machines, machine: Machine, body: Body) -> None:
     await body.end()
     if machines.bodies.get(machine.machine_id) is body:
         del machines.bodies[machine.machine_id]
+        machines.meters.pop(machine.machine_id, None)
     if machine.phase is Phase.RUNNING:
         await died(machines, machine, reason)
         await machines.execs(machine.machine_id).settle()

@@ -55,6 +55,7 @@ class Hostd:
         self.images = images or folder / "images"
         self.state, self.socket, self.log_file = folder / "state", folder / "h.sock", folder / "log"
         self.env: dict[str, str] = {}
+        self.module = "sandboxes.host"
         self.process: subprocess.Popen[bytes] | None = None
         self._session: aiohttp.ClientSession | None = None
 
@@ -68,7 +69,7 @@ class Hostd:
                 [
                     sys.executable,
                     "-m",
-                    "sandboxes.host",
+                    self.module,
                     "--state",
                     str(self.state),
                     "--socket",
