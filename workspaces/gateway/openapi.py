@@ -182,8 +182,8 @@ FILES: Json = {
 }
 CHECKPOINT = parameter("cid", {"type": "string", "pattern": "^([a-z2-7]{20}|head)$"},
                        "The checkpoint, or `head`: the disk of a workspace that sleeps", "path", True)
-DISK_HEADER: Json = {"Berth-Disk": header("How the disk was found: `clean`; `replayed`: a journal, in memory; `as_is`: a "
-                                          "journal that could not be")}
+DISK_HEADER: Json = {"Berth-Disk": header("How the disk was found: `clean`; `replayed`: a journal, in memory; `as_is`: "
+                                          "a journal that could not be")}
 LOOKED: Json = {**FILE_HEADERS, **DISK_HEADER}
 LOOKS: Json = {
     "/api/v1/workspaces/{id}/checkpoints/{cid}/files": {
