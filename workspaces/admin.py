@@ -117,3 +117,6 @@ class LedgerAdmin(LookOnly):
 @admin.register(Lease)
 class LeaseAdmin(LookOnly):
     list_display = ("machine_id", "fence", "expires_at", "rung")
+
+
+import workspaces.admin_policy  # noqa: E402, F401  (its own page)
