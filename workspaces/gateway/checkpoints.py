@@ -1,7 +1,8 @@
 """`/api/v1/workspaces/{id}/checkpoints/{cid}/files…` and `…/diff`: contents of a past, and of a workspace that sleeps.
 
 Called by `routes`; hostd reads the disk. Looking is no use of a workspace: it wakes nothing and holds nothing awake.
-Who may read files may look; names and contents are a guest's, so no browser ever takes them for a page.
+Who may read files may look, who may use checkpoints may compare; contents are a guest's, and no browser takes them for a
+page.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from workspaces.gateway.files import READ, passed
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.hostd import Call
 
+COMPARE = "checkpoints"
 DISK_HEADER = "Berth-Disk"
 #: A comparison may have to read much before its first byte; a quiesced look comes before it.
 LONGEST_S = 300.0
 
 
 async def listing(gate: Gate, exchange: Exchange, workspace_id: str, checkpoint_id: str) -> None:
-    await _json(gate, exchange, workspace_id, f"checkpoints/{checkpoint_id}/files")
+    await _json(gate, exchange, workspace_id, f"checkpoints/{checkpoint_id}/files", READ)
 
 
 async def diff(gate: Gate, exchange: Exchange, workspace_id: str, checkpoint_id: str) -> None:
-    await _json(gate, exchange, workspace_id, f"checkpoints/{checkpoint_id}/diff")
+    await _json(gate, exchange, workspace_id, f"checkpoints/{checkpoint_id}/diff", COMPARE)
 
 
 async def content(gate: Gate, exchange: Exchange, workspace_id: str, checkpoint_id: str) -> None:
@@ -42,9 +44,9 @@ async def content(gate: Gate, exchange: Exchange, workspace_id: str, checkpoint_
     await relay.answer_from(exchange, response, inert=True)
 
 
-async def _json(gate: Gate, exchange: Exchange, workspace_id: str, path: str) -> None:
+async def _json(gate: Gate, exchange: Exchange, workspace_id: str, path: str, scope: str) -> None:
     """A page of hostd's, its cursor made a URL."""
-    actor, place = await gate.enter(exchange, workspace_id, READ)
+    actor, place = await gate.enter(exchange, workspace_id, scope)
     call = Call("GET", f"{workspace_id}/{path}", exchange.query_string, as_actor(actor, place), repeatable=True,
                 longest_s=LONGEST_S)
     async with Departure(exchange.receive):

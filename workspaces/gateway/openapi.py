@@ -206,7 +206,7 @@ LOOKS: Json = {
                                   s304={"description": "Not modified"})),
     },
     "/api/v1/workspaces/{id}/checkpoints/{cid}/diff": {
-        "get": operation("checkpoints_diff", "checkpoints", "files:read",
+        "get": operation("checkpoints_diff", "checkpoints", "checkpoints",
                          "What changed from this checkpoint to `against`, in the order of the paths' bytes",
                          [WORKSPACE, CHECKPOINT, LOOK_LIMIT, CURSOR,
                           parameter("against", {"type": "string", "default": "head"},
