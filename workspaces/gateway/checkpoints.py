@@ -1,8 +1,8 @@
 """`/api/v1/workspaces/{id}/checkpoints/{cid}/files…` and `…/diff`: contents of a past, and of a workspace that sleeps.
 
 Called by `routes`; hostd reads the disk. Looking is no use of a workspace: it wakes nothing and holds nothing awake.
-Who may read files may look, who may use checkpoints may compare; contents are a guest's, and no browser takes them for a
-page.
+Who may read files may look, who may use checkpoints may compare. Contents are a guest's: no browser takes them for
+a page.
 """
 
 from __future__ import annotations
