@@ -191,10 +191,14 @@ def expire(now: datetime) -> int:
 def auto(workspace: Workspace, actor: Actor) -> Checkpoint | None:
     """Before a program's step that follows a quiet time: a point just before it. None where there is none to take:
     switched off, too soon, nothing changed since the last one, or a state that takes none."""
-    if not settings.AUTO_CHECKPOINTS or actor.type != "token":
+    if actor.type != "token" or not policies.effective(workspace.owner)["auto_checkpoints"].value:
         return None
     return _unasked(workspace, actor, timedelta(seconds=settings.AUTO_CHECKPOINT_EVERY_S),
                     timedelta(seconds=settings.AUTO_CHECKPOINT_QUIET_S))
+
+
+def is_capturing(checkpoint_id: str) -> bool:
+    return Checkpoint.objects.filter(pk=checkpoint_id, state=CheckpointState.CAPTURING).exists()
 
 
 def scheduled(workspace: Workspace, every: timedelta) -> Checkpoint | None:

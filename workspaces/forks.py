@@ -78,13 +78,14 @@ def note_begun(row: Workspace) -> None:
 
 
 def note_origin_ready(source_id: str, checkpoint_id: str) -> None:
-    for waiting in Workspace.objects.filter(origin_machine=source_id, origin_checkpoint=checkpoint_id, has_begun=False):
+    rows = Workspace.objects.filter(origin_machine=source_id, origin_checkpoint=checkpoint_id, has_begun=False)
+    for waiting in rows:
         services.ring(waiting)
 
 
 def note_origin_failed(checkpoint_id: str, reason: str, detail: str) -> None:
-    """Each of its forks says so by itself; a start tries again, and fails again while there is nothing to begin from."""
+    """Each of its forks says so; a start tries again, and fails again while there is nothing to begin from."""
     waiting = Workspace.objects.select_for_update().filter(origin_checkpoint=checkpoint_id, has_begun=False)
-    for row in waiting.exclude(intent="deleted").filter(failed_reason=""):
+    for row in waiting.filter(failed_reason="").exclude(intent="deleted"):
         services.note_failure(row, "checkpoint_failed", detail or reason)
         announce(row, gather(row), SYSTEM, detail or reason)

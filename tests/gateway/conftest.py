@@ -43,6 +43,9 @@ class Books:
     role: str = "owner"
     wakes: list[tuple[str, str]] = field(default_factory=list)
     touches: list[tuple[str, str]] = field(default_factory=list)
+    autos: list[str] = field(default_factory=list)
+    auto_id: str = ""
+    capturing: bool = False
     reads: int = 0
     on_wake: Callable[[str], Awaitable[None]] | None = None
 
@@ -71,6 +74,13 @@ class Books:
         self.wakes.append((workspace_id, cause))
         if self.on_wake is not None:
             await self.on_wake(workspace_id)
+
+    async def auto_checkpoint(self, actor: Actor, workspace_id: str) -> str:
+        self.autos.append(workspace_id)
+        return self.auto_id
+
+    async def is_capturing(self, checkpoint_id: str) -> bool:
+        return self.capturing
 
     async def touch(self, workspace_id: str, kind: str) -> None:
         self.touches.append((workspace_id, kind))

@@ -95,3 +95,66 @@ async def test_many_waiters_cost_one_look(rig: Rig) -> None:
         rig.app.gate.nudges._heard(json.dumps({"kind": "workspace", "id": WID}))
         assert [r.status for r in await asyncio.gather(*asking)] == [200] * 40
         assert rig.books.reads - before <= 2
+
+
+CID = "c" * 20
+
+
+def moments(rig: Rig, kept: dict[str, object]) -> None:
+    """Daphne's part where checkpoints, restores and forks are concerned."""
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        path = request.path
+        if request.method == "GET" and "/checkpoints/" in path:
+            return web.json_response({"id": CID, "state": kept["state"]})
+        if request.method == "GET":
+            return web.json_response({"id": path[-20:], "state": rig.books.states[path[-20:]]})
+        if path.endswith("/checkpoints"):
+            return web.json_response({"id": CID, "state": "capturing"}, status=201, headers={"Location": path})
+        if path.endswith("/restore"):
+            return web.json_response({"id": WID, "state": "restoring", "safety_checkpoint": "s" * 20}, status=202)
+        return web.json_response({"results": [{"id": one, "state": "creating"} for one in kept["forks"]]}, status=201)
+    rig.daphne.handler = answer
+
+
+@pytest.mark.parametrize(("ends", "status"), [("ready", 201), ("failed", 200)])
+async def test_a_checkpoint_is_waited_for_by_its_own_state(rig: Rig, ends: str, status: int) -> None:
+    kept: dict[str, object] = {"state": "capturing"}
+    moments(rig, kept)
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        async with client.post(ONE + "/checkpoints?wait=true&timeout_s=0.2", json={}) as reply:
+            assert (reply.status, (await reply.json())["state"]) == (201, "capturing")
+        asking = asyncio.create_task(client.post(ONE + "/checkpoints?wait=true", json={}))
+        await eventually(lambda: any(r.method == "GET" for r in rig.daphne.seen))
+        kept["state"] = ends
+        rig.app.gate.nudges._tell("workspace", WID)
+        reply = await asyncio.wait_for(asking, 5)
+        assert (reply.status, (await reply.json())["state"]) == (status, ends)
+        assert reply.headers["Location"] == ONE + "/checkpoints"
+
+
+async def test_a_restore_waits_for_the_workspaces_rest_and_keeps_the_id_that_undoes_it(rig: Rig) -> None:
+    moments(rig, {})
+    rig.books.states[WID] = "restoring"
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        asking = asyncio.create_task(client.post(f"{ONE}/checkpoints/{CID}/restore?wait=true", json={}))
+        await eventually(lambda: len(rig.daphne.seen) == 1)
+        rig.books.states[WID] = "standby"
+        rig.app.gate.nudges._tell("workspace", WID)
+        reply = await asyncio.wait_for(asking, 5)
+        assert (reply.status, await reply.json()) == (200, {"id": WID, "state": "standby",
+                                                            "safety_checkpoint": "s" * 20})
+
+
+async def test_forks_are_waited_for_together(rig: Rig) -> None:
+    ids = ["f" * 20, "g" * 20]
+    moments(rig, {"forks": ids})
+    rig.books.states.update(dict.fromkeys(ids, "creating"))
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        asking = asyncio.create_task(client.post(ONE + "/fork?wait=true", json={"name": "n", "count": 2}))
+        await eventually(lambda: len(rig.daphne.seen) == 1)
+        for one in ids:
+            rig.books.states[one] = "running"
+            rig.app.gate.nudges._tell("workspace", one)
+        reply = await asyncio.wait_for(asking, 5)
+        assert (reply.status, [row["state"] for row in (await reply.json())["results"]]) == (201, ["running"] * 2)

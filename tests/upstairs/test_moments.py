@@ -1,4 +1,4 @@
-"""Standby, checkpoints, going back and forks become truth on a real hostd: what is kept, what is undone, what is told."""
+"""Standby, checkpoints, going back and forks become truth on a real hostd: what is kept, undone and told."""
 
 from __future__ import annotations
 

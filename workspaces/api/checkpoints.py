@@ -119,7 +119,7 @@ class Restore(APIView):
 class Fork(APIView):
     scopes: ClassVar = {"POST": "workspaces:write"}
 
-    @extend_schema(operation_id="workspaces_fork", summary="Make others of it, from now or from a checkpoint; it goes on",
+    @extend_schema(operation_id="workspaces_fork", summary="Make others of it, of now or of a checkpoint; it goes on",
                    parameters=[*WAIT, IDEMPOTENT], request=ForkIn, responses={
                        200: inline_serializer("Forks", {"results": WorkspaceOut(many=True)}),
                        201: inline_serializer("Forks", {"results": WorkspaceOut(many=True)})})

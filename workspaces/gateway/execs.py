@@ -51,8 +51,10 @@ async def start(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     sent = json.dumps({**body, "exec_id": named.exec_id}).encode()
     call = Call("POST", f"{workspace_id}/execs", exchange.query_string, headers, sent, repeatable=True,
                 longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
-    gate.activity.happened(workspace_id, "exec")
     async with Departure(exchange.receive):
+        if not named.again and await gate.autos.before(actor, place):
+            place = await gate.access.place(actor, workspace_id)  # others may have woken it meanwhile
+        gate.activity.happened(workspace_id, "exec")
         response = await _known(gate, call, named.exec_id, body) if named.again else None
         if response is None:
             response = await gate.wake.then(actor, place, CAUSE, wake_s, lambda: gate.hostd.send(call))

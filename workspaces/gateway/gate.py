@@ -15,6 +15,7 @@ import redis.asyncio as redis
 from workspaces.actors import Actor
 from workspaces.gateway.access import Access, require
 from workspaces.gateway.activity import Activity
+from workspaces.gateway.autos import Autos
 from workspaces.gateway.config import Config
 from workspaces.gateway.daphne import Daphne
 from workspaces.gateway.exchange import Exchange
@@ -35,6 +36,7 @@ class Gate:
     hostd: Hostd
     daphne: Daphne
     activity: Activity
+    autos: Autos
     redis: redis.Redis[Any]
     requests: Slots
     sockets: Slots
@@ -64,7 +66,8 @@ def open_gate(config: Config, upstairs: Upstairs) -> tuple[Gate, list[asyncio.Ta
     activity = Activity(upstairs.touch)
     limits = config.limits
     gate = Gate(config=config, access=access, upstairs=upstairs, nudges=nudges, hostd=Hostd(config),
-                wake=Wake(access, upstairs, nudges, limits), daphne=Daphne(config), activity=activity, redis=client,
+                wake=Wake(access, upstairs, nudges, limits), daphne=Daphne(config), activity=activity,
+                autos=Autos(upstairs, nudges), redis=client,
                 requests=Slots(limits.requests_per_actor, "requests"),
                 sockets=Slots(limits.sockets_per_actor, "sockets"),
                 daphne_requests=Slots(limits.daphne_requests_per_client, "requests"))

@@ -23,7 +23,10 @@ ID = r"[a-z2-7]{20}"
 PREFIX = "/api/v1/workspaces"
 OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/"
                  r"(?P<rest>(?:execs|files|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z", re.DOTALL)
-CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete))?)?\Z")
+CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete|fork|checkpoints"
+                    rf"|checkpoints/{ID}/restore))?)?\Z")
+#: A path that does not end with its verb.
+VERBS = {"checkpoints": "checkpoint"}
 TERMINAL = re.compile(rf"\A/ws/v1/workspaces/(?P<workspace>{ID})/terminals/(?P<exec>{ID})\Z")
 
 #: below /api/v1/workspaces/{id}/ -> method -> handler(gate, exchange, workspace_id, exec_id?)
@@ -94,7 +97,9 @@ def _verb(method: str, change: re.Match[str]) -> str | None:
     workspace_id, verb = change.group(1), change.group(2)
     if method == "DELETE":
         return "delete" if workspace_id and not verb else None
-    return verb or (None if workspace_id else "create")
+    if verb is None:
+        return None if workspace_id else "create"
+    return VERBS.get(verb, verb.rpartition("/")[2])
 
 
 async def refuse(gate: Gate, exchange: Exchange, problem: tuple[str, str], allow: str | None = None) -> None:

@@ -76,6 +76,19 @@ class Upstairs:
         from workspaces import selectors, services
         await self._write(lambda: services.wake(selectors.workspace_for(actor, workspace_id), actor, cause))
 
+    async def auto_checkpoint(self, actor: Actor, workspace_id: str) -> str:
+        """The id of the checkpoint that is taken before a step, or ""."""
+        from workspaces import checkpoints, selectors
+
+        def work() -> str:
+            made = checkpoints.auto(selectors.workspace_for(actor, workspace_id), actor)
+            return made.pk if made is not None else ""
+        return await self._write(work)
+
+    async def is_capturing(self, checkpoint_id: str) -> bool:
+        from workspaces import checkpoints
+        return await self._read(lambda: checkpoints.is_capturing(checkpoint_id))
+
     async def touch(self, workspace_id: str, kind: str) -> None:
         from workspaces import services
         await self._write(lambda: services.touch(workspace_id, kind))

@@ -8,6 +8,8 @@ time is over, or it failed) the object is fetched anew and answered. Waiting nev
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -29,7 +31,7 @@ RAW = frozenset({b"content-length", b"content-type"})
 REACHED: dict[str, frozenset[str] | None] = {
     "create": frozenset({"running"}), "start": frozenset({"running"}), "restart": frozenset({"running"}),
     "stop": frozenset({"stopped"}), "standby": frozenset({"standby", "stopped"}),
-    "delete": frozenset({"deleted"}), "undelete": None,
+    "delete": frozenset({"deleted"}), "undelete": None, "restore": None,
 }
 RESTING = frozenset({"running", "standby", "stopped", "failed", "deleted"})
 
@@ -39,6 +41,24 @@ class Wish:
     wait: bool
     timeout_s: float
     target: str     # path and query without the two parameters
+
+
+Answer = tuple[int, Headers, bytes]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A change that was answered, and how to look at what became of it."""
+
+    gate: Gate
+    actor: Actor
+    verb: str
+    wish: Wish
+    headers: Headers
+    path: str
+
+    async def get(self, path: str) -> tuple[int, Headers, bytes, Any]:
+        return await self.gate.daphne.json("GET", path, self.headers)
 
 
 def wish_of(exchange: Exchange) -> Wish:
@@ -81,27 +101,66 @@ async def change(gate: Gate, exchange: Exchange, verb: str) -> None:
     headers = headers_for(exchange, client)
     async with Departure(exchange.receive):
         status, answered, raw, value = await gate.daphne.json(exchange.method, wish.target, headers, body)
-        if 200 <= status < 300 and isinstance(value, dict) and "id" in value:
-            status, answered, raw = await _after(gate, actor, verb, wish, headers, (status, answered, raw), value)
+        if 200 <= status < 300 and isinstance(value, dict):
+            look = [(k, v) for k, v in headers if k not in RAW and k != b"idempotency-key"]
+            status, answered, raw = await _after(Wait(gate, actor, verb, wish, look, exchange.path),
+                                                 (status, answered, raw), value)
     await exchange.begin(status, [*[h for h in answered if h[0] != b"content-length"],
                                   (b"content-length", b"%d" % len(raw))])
     await exchange.write(raw, more=False)
 
 
-async def _after(gate: Gate, actor: Actor, verb: str, wish: Wish, headers: Headers,
-                 answer: tuple[int, Headers, bytes], value: dict[str, Any]) -> tuple[int, Headers, bytes]:
+async def _after(wait: Wait, answer: Answer, value: dict[str, Any]) -> Answer:
     """The answer for the end of the wait: the object as it then is, under the status that says how it went."""
-    workspace_id = str(value["id"])
     try:
-        state = await until(gate, actor, workspace_id, REACHED[verb], wish.timeout_s)
-        look = [(k, v) for k, v in headers if k not in RAW and k != b"idempotency-key"]
-        status, fresh, raw, _value = await gate.daphne.json("GET", f"/api/v1/workspaces/{workspace_id}", look)
+        if wait.verb == "checkpoint":
+            return await _after_checkpoint(wait, answer, value)
+        if wait.verb == "fork":
+            return await _after_fork(wait, answer, value)
+        return await _after_change(wait, answer, value) if "id" in value else answer
     except Problem:
         return answer  # the change was made; that nothing newer can be said is no error of it
+
+
+async def _after_change(wait: Wait, answer: Answer, value: dict[str, Any]) -> Answer:
+    workspace_id, verb = str(value["id"]), wait.verb
+    state = await until(wait.gate, wait.actor, workspace_id, REACHED[verb], wait.wish.timeout_s)
+    status, fresh, raw, now = await wait.get(f"/api/v1/workspaces/{workspace_id}")
     if status != 200:
         return answer if verb != "delete" else (200, answer[1], answer[2])
-    kept = [h for h in answer[1] if h[0] in (b"location",)]
-    return status_of(verb, state), [*fresh, *kept], raw
+    if "safety_checkpoint" in value:  # said once, by the restore
+        raw = json.dumps({**now, "safety_checkpoint": value["safety_checkpoint"]}).encode()
+    return status_of(verb, state), [*fresh, *_places(answer)], raw
+
+
+async def _after_fork(wait: Wait, answer: Answer, value: dict[str, Any]) -> Answer:
+    """All of them, waited for at once; each is shown as it then is."""
+    ids = [str(row["id"]) for row in value["results"]]
+    states = await asyncio.gather(*(until(wait.gate, wait.actor, one, REACHED["create"], wait.wish.timeout_s)
+                                    for one in ids))
+    looks = [await wait.get(f"/api/v1/workspaces/{one}") for one in ids]
+    shown = [look[3] if look[0] == 200 else before for before, look in zip(value["results"], looks, strict=True)]
+    return 200 if "failed" in states else 201, answer[1], json.dumps({"results": shown}).encode()
+
+
+async def _after_checkpoint(wait: Wait, answer: Answer, value: dict[str, Any]) -> Answer:
+    """Until it is taken or not. Its workspace's nudges say when to look."""
+    latest = answer
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(wait.wish.timeout_s):
+            with wait.gate.nudges.about(wait.path.split("/")[4]) as changed:
+                while value.get("state") == "capturing":
+                    status, fresh, raw, value = await wait.get(f"{wait.path}/{value['id']}")
+                    if status != 200:
+                        return latest
+                    latest = (200 if value["state"] == "failed" else 201), [*fresh, *_places(answer)], raw
+                    if value["state"] == "capturing":
+                        await pause(changed, LOOK_EVERY_S)
+    return latest
+
+
+def _places(answer: Answer) -> Headers:
+    return [header for header in answer[1] if header[0] == b"location"]
 
 
 def status_of(verb: str, state: str | None) -> int:

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='workspace',
             name='body_generation',
-            field=models.PositiveBigIntegerField(default=1, help_text='A body or a memory older than this is not wanted'),
+            field=models.PositiveBigIntegerField(default=1, help_text='An older body or memory is not wanted'),
         ),
         migrations.AddField(
             model_name='workspace',
@@ -60,7 +60,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='workspace',
             name='restore_done',
-            field=models.PositiveBigIntegerField(default=0, help_text='The last restore that came about or was given up'),
+            field=models.PositiveBigIntegerField(default=0, help_text='The last that came about or was given up'),
         ),
         migrations.AddField(
             model_name='workspace',
@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='workspace',
             name='safety_checkpoint',
-            field=models.CharField(blank=True, default='', help_text='What undoes the last restore', max_length=20),
+            field=models.CharField(blank=True, default='', help_text='Undoes the last restore', max_length=20),
         ),
         migrations.AddField(
             model_name='workspace',
