@@ -73,7 +73,8 @@ def test_every_built_in_term_is_a_term(db: None) -> None:
     assert {Kind.FLAG} == {KINDS["auto_checkpoints"]}
 
 
-def test_one_query_and_the_book_say_the_same(ann: User, bob: User, root: User, django_assert_max_num_queries: Any) -> None:
+def test_one_query_and_the_book_say_the_same(ann: User, bob: User, root: User,
+                                             django_assert_max_num_queries: Any) -> None:
     crew = Group.objects.create(name="crew/day")
     ann.groups.add(crew)
     policies.put(actor(root), "default", {"cpus": {"value": 2, "upper_bound": 6}})
@@ -91,7 +92,8 @@ def test_one_query_and_the_book_say_the_same(ann: User, bob: User, root: User, d
 def test_admins_set_read_change_and_remove_policies_and_nobody_else_does(api: Api, root: User) -> None:
     admin = Api(root)
     Group.objects.create(name="crew")
-    assert api("GET", "policies").status_code == 403 and api("PUT", "policies/default", {"terms": {}}).status_code == 403
+    assert api("GET", "policies").status_code == 403
+    assert api("PUT", "policies/default", {"terms": {}}).status_code == 403
     put = admin("PUT", "policies/group:crew", {"terms": {"cpus": {"value": 4}, "running": {"value": None}}})
     assert put.status_code == 200 and put.json()["scope"] == "group:crew" and put.json()["changed_by"] == "test"
     changed = admin("PATCH", "policies/group:crew", {"terms": {"cpus": None, "memory_mib": {"upper_bound": 9000}}})
