@@ -139,6 +139,9 @@ class Driver(Protocol):
         called when nothing can fail any more but the swap itself.
         """
 
+    async def tidy(self, home: MachineHome) -> None:
+        """Takes away what a dead hostd had half made beside the disk. With a body or without."""
+
     async def share(self, capture_folder: Path, into: Path, *, memory: bool) -> Capture:
         """The same capture under a second name, with or without its memory. Costs no space."""
 

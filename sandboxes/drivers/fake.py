@@ -134,6 +134,9 @@ class FakeDriver:
             aside.rename(home.disk / "root")
         await asyncio.to_thread(shutil.rmtree, aside, True)
 
+    async def tidy(self, home: MachineHome) -> None:
+        await asyncio.to_thread(shutil.rmtree, home.disk / ".root.new", True)
+
     async def share(self, capture_folder: Path, into: Path, *, memory: bool) -> Capture:
         await asyncio.to_thread(_copy_disk, capture_folder, into)
         return Capture(into, 0.0, 0, "")

@@ -51,6 +51,7 @@ async def _adopt_one(machines: Machines, machine: Machine) -> None:
         return
     home = machines.home(machine.machine_id)
     await asyncio.to_thread(points.clear_away, home)
+    await machines.driver.tidy(home)
     if await _is_parked(machines, machine, home):
         await _adopt_parked(machines, machine, home)
         return

@@ -140,10 +140,19 @@ def fresh_head(folder: Path) -> str:
 
 
 def collect(folder: Path, chain: Chain) -> None:
-    """Removes heads and layers that the chain does not name. Only while no body has the disk open."""
+    """Removes heads and layers that the chain does not name. A body has what it uses by descriptor, not by name."""
     for path in folder.glob("*.qcow2"):
         if path.name != chain.head and path.name not in chain.layers:
             path.unlink()
+
+
+def tidy(folder: Path) -> None:
+    """What was being made when its maker died: files not yet named, and names that no chain came to speak of."""
+    for path in folder.glob(".*.new"):
+        path.unlink()
+    chain = read_chain(folder)
+    if chain is not None:
+        collect(folder, chain)
 
 
 def share(source: Path, target: Path) -> None:

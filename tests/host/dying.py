@@ -1,7 +1,7 @@
 """hostd that kills itself with -9 at a step of its own on the file system, as a power cut would find it.
 
 Started by tests in place of `python -m sandboxes.host`. It reads BERTH_DIES_AT, a file that the test writes once hostd
-is up: `{"at": number, "where": text}`. Every change of a name below the state folder counts whose line ("rename
+is up: `{"id", "at": number, "where": text}`. Every change of a name below the state folder counts whose line ("rename
 /…/standby") holds the text; at that number the process is gone, before it makes that change.
 """
 
@@ -22,19 +22,18 @@ from sandboxes.linux import atomic
 ARMED = Path(os.environ["BERTH_DIES_AT"])
 STATE = sys.argv[sys.argv.index("--state") + 1]
 NAMED = ("rename", "replace", "link", "unlink", "mkdir", "rmdir", "truncate")
-counted = 0
+counted: dict[str, int] = {}
 
 
 def step(name: str, *paths: Any) -> None:
-    global counted
     shown = " ".join(os.fspath(path) for path in paths if isinstance(path, str | os.PathLike))
     if STATE not in shown or not ARMED.exists():
         return
     wanted = json.loads(ARMED.read_text())
     if wanted["where"] not in f"{name} {shown}":
         return
-    counted += 1
-    if counted == wanted["at"]:
+    counted[wanted["id"]] = counted.get(wanted["id"], 0) + 1
+    if counted[wanted["id"]] == wanted["at"]:
         ARMED.with_suffix(".died").write_text(f"{name} {shown}")
         os.kill(os.getpid(), signal.SIGKILL)
 

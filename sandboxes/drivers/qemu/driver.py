@@ -103,6 +103,10 @@ class QemuDriver:
     async def adopt(self, home: MachineHome, capture_folder: Path, before_swap: Commit = nothing) -> None:
         await disks.adopt(home.disk, capture_folder, before_swap)
 
+    async def tidy(self, home: MachineHome) -> None:
+        """Whatever a body has open, it has by descriptor."""
+        disks.tidy(home.disk)
+
     async def share(self, capture_folder: Path, into: Path, *, memory: bool) -> Capture:
         return await asyncio.to_thread(captures.share, capture_folder, into, memory=memory)
 
