@@ -1,6 +1,6 @@
 """The whole product as processes, for tests that kill parts of it: `stack` fixture.
 
-    redis ── hostd --driver fake ── celery worker ── courier ── daphne ── gateway (a free port)
+    redis ── hostd (--driver fake) ── celery worker ── courier ── daphne ── gateway (a free port)
 
 Each process can be killed (-9), ended and started again by name; one that ends by itself is started again, as the
 product's supervisor does (Celery's worker ends when its broker dies under a task); all are ended by their handles.
@@ -53,6 +53,8 @@ def until(true: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
 class Stack:
     data: Path
     port: int
+    driver: str = "fake"
+    cache: Path | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
     _wanted: set[str] = field(default_factory=set)
@@ -70,13 +72,13 @@ class Stack:
                 "PYTHONUNBUFFERED": "1"}
 
     def commands(self) -> dict[str, list[str]]:
-        run = self.data / "run"
-        python = sys.executable
+        run, python = self.data / "run", sys.executable
+        images = (self.cache or self.data / "cache") / "images"
         return {
             "redis": ["redis-server", "--port", "0", "--unixsocket", str(run / "redis.sock"), "--save", "",
                       "--appendonly", "yes", "--dir", str(run)],
             "hostd": [python, "-m", "sandboxes.host", "--state", str(self.data / "host"), "--socket",
-                      str(run / "hostd.sock"), "--images", str(self.data / "cache" / "images"), "--driver", "fake"],
+                      str(run / "hostd.sock"), "--images", str(images), "--driver", self.driver],
             "worker": [str(BIN / "celery"), "-A", "workspaces.config.celery", "worker", "--pool=threads",
                        "--concurrency=4", "--without-gossip", "--without-mingle", "--beat", "--schedule",
                        str(run / "beat-schedule"), "--loglevel=INFO"],
@@ -170,7 +172,7 @@ class Stack:
         self.start("redis")
         until((self.data / "run" / "redis.sock").exists, "redis listens")
         self.start("hostd")
-        until((self.data / "run" / "hostd.sock").exists, "hostd listens")
+        until((self.data / "run" / "hostd.sock").exists, "hostd listens", 60 if self.driver == "fake" else 900)
         self.manage("berth_host")
         for name in ORDER[2:]:
             self.start(name)
@@ -205,9 +207,9 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running_stack() -> Iterator[Stack]:
+def running_stack(driver: str = "fake", cache: Path | None = None) -> Iterator[Stack]:
     data = Path(tempfile.mkdtemp(prefix="berth-stack-", dir=os.environ.get("BERTH_STACK_DIR")))
-    made = Stack(data, free_port())
+    made = Stack(data, free_port(), driver, cache)
     try:
         made.up()
         yield made
