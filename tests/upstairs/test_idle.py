@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sandboxes.errors import HostUnreachable
 from sandboxes.hostlink import HostLink
-from tests.upstairs.conftest import Api, actor, converge
+from sandboxes.models import Host
+from tests.upstairs.conftest import Api, actor, converge, eventually
 from tests.upstairs.hostd import Hostd
 from workspaces import holds, idle, jobs, services
 from workspaces.counting import MOST, Count, Marks, look
@@ -318,3 +319,44 @@ def test_each_workspaces_own_wish_is_obeyed(running: Workspace, hostd: Hostd, wo
     Workspace.objects.filter(pk=running.pk).update(idle={"standby_after_s": 60})
     rounds(end + LOOK, 2)
     assert fresh(running).intent != "running"
+
+
+def test_where_hosts_keep_memory_it_is_standby_that_is_wanted(running: Workspace, work: Work) -> None:
+    host = Host.objects.get()
+    Host.objects.update(capabilities={**host.capabilities, "memory_images": True})
+    rounds(now_of(running), 93)
+    assert fresh(running).intent == "standby"
+
+
+def test_a_real_exec_on_a_real_host_keeps_it_and_its_end_lets_it_go(running: Workspace, hostd: Hostd) -> None:
+    """Field case 029: nothing is patched here; a silent command of 20 minutes by the job's clock."""
+    place = f"/v1/machines/{running.pk}"
+    started = hostd.post(f"{place}/execs?wait_s=0", {"exec_id": "e" * 20, "command": ["sleep", "600"],
+                                                     "background": True})
+    assert started["state"] in ("starting", "running"), started
+    eventually("the host sees work", lambda: hostd.get(place)["work"]["running_execs"] == 1)
+    end = rounds(now_of(running), 130)
+    assert fresh(running).intent == "running" and Tally.objects.get().running_execs == 1
+    hostd.post(f"{place}/execs/{'e' * 20}/signal", {"signal": "SIGKILL"})
+    eventually("the host sees no work", lambda: hostd.get(place)["work"]["running_execs"] == 0)
+    end = rounds(end + LOOK, 85)
+    assert fresh(running).intent == "running", "the count begins where the work ended"
+    rounds(end + LOOK, 10)
+    assert fresh(running).intent != "running"
+    assert converge(running.pk).state in ("standby", "stopped")
+
+
+def test_a_hold_from_inside_is_heard_from_the_host(running: Workspace, hostd: Hostd) -> None:
+    """`berth-hold` itself, in a real guest of the fake driver."""
+    place = f"/v1/machines/{running.pk}"
+    asked = hostd.post(f"{place}/execs?wait_s=30", {
+        "exec_id": "f" * 20, "user": "root", "command": "BERTH_HOLD_SOCKET=/mnt/hold.sock PYTHONPATH=/srv python3 -m "
+                                        "sandboxes.guest.agent.holdclient --reason build --ttl 3600"})
+    assert asked["outcome"] == {"kind": "exited", "code": 0}, asked["stderr"]
+    eventually("the host has heard it", lambda: hostd.get(place)["work"]["holds"], 60)
+    end = rounds(now_of(running), 300)
+    assert fresh(running).intent == "running"
+    hold = Workspace.objects.get().holds.get()
+    assert (hold.reason, hold.source) == ("build", "guest")
+    rounds(end + LOOK, 70)
+    assert fresh(running).intent != "running", "its hour is over"
