@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes.drivers import records, select
-from sandboxes.drivers.base import MachineHome
+from sandboxes.drivers.base import MachineHome, nothing
 from sandboxes.errors import Conflict, DiskFull, Invalid
 from sandboxes.linux import space
 from tests.drivers.world import World, silent
@@ -250,9 +250,53 @@ async def test_without_memory_images_capture_and_resume_are_refused_by_name(worl
         return
     home, spec = world.machine()
     machine = await driver.launch(home, spec, silent)
-    with pytest.raises(Conflict) as refused:
-        await machine.capture(tmp_path)
-    assert refused.value.reason == "memory_images_unsupported"
+    for refusal in (machine.capture(tmp_path), machine.park(tmp_path, nothing)):
+        with pytest.raises(Conflict) as refused:
+            await refusal
+        assert (refused.value.code, refused.value.reason) == ("no_memory_images", "no_memory_images")
+    assert await driver.fits(tmp_path, spec) == "memory_image_missing"
+    assert machine.body.alive()
+
+
+async def test_a_disk_goes_back_to_its_captures_and_needs_neither_body_nor_source(world: World, tmp_path: Path):
+    """Field of checkpoints without memory: running and off, adopted in place and by another machine."""
+    driver = world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    await guest.run("echo one > file; sync")
+    running = await machine.capture(tmp_path / "running", memory=False)
+    assert (running.memory_bytes, running.fingerprint) == (0, "")
+    await guest.run("echo two > file; sync")
+    assert await guest.run("cat file") == "two", "the machine goes on"
+    await guest.shut_down()
+    await machine.wait_end()
+    await driver.release(home)
+    await driver.freeze(home, tmp_path / "off")
+    assert (await driver.usage(tmp_path / "off")).disk_bytes > 0
+    await driver.share(tmp_path / "running", tmp_path / "again", memory=True)
+
+    class CalledOff(Exception):
+        pass
+
+    async def call_off() -> None:
+        raise CalledOff
+
+    before = tree_of(home.disk)
+    with pytest.raises(CalledOff):
+        await driver.adopt(home, tmp_path / "again", call_off)
+    assert tree_of(home.disk) == before, "up to the swap the disk is what it was"
+    await driver.adopt(home, tmp_path / "again")
+    other_home, other = world.machine()
+    await driver.adopt(other_home, tmp_path / "off")
+    await driver.destroy(home)
+    assert await (await world.guest(await driver.launch(other_home, other, silent))).run("cat file") == "two"
+    await driver.adopt(home, tmp_path / "running")
+    assert await (await world.guest(await driver.launch(home, spec, silent), 2)).run("cat file") == "one"
+
+
+def tree_of(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 async def test_fitting_the_disk_makes_the_guest_see_its_size(world: World):

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from sandboxes.drivers.base import DEEPEST, nothing
+from sandboxes.drivers.qemu import machine as machine_file
 from sandboxes.drivers.qemu import snapshot
 from sandboxes.drivers.qemu.bare import BareQemu
 from sandboxes.drivers.records import marked_bodies
-from sandboxes.errors import Conflict, DiskFull, SandboxError, StepFailed
+from sandboxes.errors import Conflict, DiskFull, SandboxError
 from sandboxes.guest.link import GuestLink
 from sandboxes.linux import disks, space
 from sandboxes.spec import Shape
@@ -228,10 +230,11 @@ async def test_a_damaged_image_is_refused_and_leaves_nothing(qemu_world: World, 
         await driver.resume(other_home, other, capture, silent)
     assert refused.value.reason == "memory_image_damaged"
     await world.nothing_but()
-    (tmp_path / "capture" / "device.state").write_bytes(b"not a device state")
     pages.unlink()
-    with pytest.raises(StepFailed):
+    with pytest.raises(Conflict):
         await driver.resume(other_home, other, capture, silent)
+    (tmp_path / "capture" / "image.json").write_text("{")
+    assert await driver.fits(capture.folder, other) == "memory_image_missing"
     await world.nothing_but()
 
 
@@ -302,3 +305,74 @@ async def test_a_template_s_machine_that_a_dead_host_left_is_a_stray_and_one_bei
     with pytest.raises(SandboxError):
         await making
     await world.nothing_but()
+
+
+async def test_a_chain_is_shortened_under_a_running_machine_and_its_captures_keep_what_they_had(qemu_world: World,
+                                                                                              tmp_path: Path):
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    busy = await guest.start("n=0; while :; do n=$((n+1)); echo $n > counter; done")
+    for number in range(DEEPEST):
+        await guest.run(f"echo {number} >> log; head -c 100000 /dev/urandom > blob; sync")
+        await machine.capture(tmp_path / f"c{number}", memory=False)
+    blob = await guest.run("sha256sum < blob")
+    assert await driver.depth(home) == DEEPEST + 1
+    sums = {path: path.read_bytes() for path in (tmp_path / "c3").glob("*.qcow2")}
+    assert await driver.collapse(home, DEEPEST) == 2
+    assert await driver.collapse(home, DEEPEST) == 2, "short enough"
+    await guest.run("sync; echo 3 > /proc/sys/vm/drop_caches", user="root")
+    assert await guest.run("sha256sum < blob") == blob
+    last = await machine.capture(tmp_path / "last")
+    assert await driver.depth(home) == 3
+    await guest.run("echo after >> log; sync")
+    await guest.link.close()
+    await driver.close()
+
+    again = world.driver()
+    found = await again.find(home)
+    assert found is not None
+    await found.kill()
+    assert {path: path.read_bytes() for path in sums} == sums, "a shared layer is never written"
+    lines = "\n".join(map(str, range(DEEPEST)))
+    resumed = await world.guest(await again.resume(home, replace(spec, generation=2), last, silent), 2, attach=False)
+    assert await resumed.run("cat log; sha256sum < blob") == f"{lines}\n{blob}"
+    await resumed.link.request("exec.kill", {"exec_id": busy})
+    await resumed.link.close()
+    await again.release(home)
+    await disks.repair(home.disk / disks.read_chain(home.disk).head)
+    await again.adopt(home, tmp_path / "c3")
+    assert await (await world.guest(await again.launch(home, spec, silent), 3)).run("cat log") == "0\n1\n2\n3"
+
+
+async def test_a_parked_machine_is_gone_and_comes_back_and_a_commit_called_off_lets_it_run(qemu_world: World,
+                                                                                         tmp_path: Path, monkeypatch):
+    """Two rests: the second over a base of the machine's own, which holds what the first had written."""
+    world, driver = qemu_world, qemu_world.driver()
+    home, spec = world.machine()
+    machine = await driver.launch(home, spec, silent)
+    guest = await world.guest(machine)
+    kept = await guest.run("head -c 9000000 /dev/urandom > /dev/shm/blob; sha256sum < /dev/shm/blob")
+
+    async def call_off() -> None:
+        raise DiskFull("called off")
+
+    with pytest.raises(DiskFull):
+        await machine.park(tmp_path / "off", call_off)
+    assert await guest.run("echo on") == "on"
+    await guest.link.close()
+    monkeypatch.setattr(machine_file, "OWN_BASE_SHARE", 0.0)
+    first = await machine.park(tmp_path / "first", nothing)
+    assert await driver.find(home) is None
+    monkeypatch.setattr(machine_file, "OWN_BASE_SHARE", 0.5)
+    assert snapshot.read_image(first.folder).own_base and not (first.folder / "pages").exists()
+    assert (await driver.usage(first.folder)).memory_bytes > 9_000_000
+    machine = await driver.resume(home, replace(spec, generation=2), first, silent)
+    guest = await world.guest(machine, 2, attach=False)
+    assert await guest.run("sha256sum < /dev/shm/blob") == kept
+    await guest.link.close()
+    second = await machine.park(tmp_path / "second", nothing)
+    assert second.memory_bytes < first.memory_bytes, "only what changed since"
+    last = await driver.resume(home, replace(spec, generation=3), second, silent)
+    assert await (await world.guest(last, 3, attach=False)).run("sha256sum < /dev/shm/blob") == kept
