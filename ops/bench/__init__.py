@@ -21,7 +21,8 @@ Bench = Callable[[Stage], list[Figure]]
 
 #: name -> driver of its stage. Benches of one driver share one instance.
 BENCHES = {"create": "auto", "start": "auto", "exec": "auto", "terminal": "auto", "memory": "auto",
-           "exec_rate": "fake"}
+           "wake": "auto", "standby": "auto", "checkpoint": "auto", "restore": "auto", "fork": "auto",
+           "exec_rate": "fake", "reconcile": "fake"}
 #: `exec` is a word of Python's own.
 MODULES = {"exec": "round_trip"}
 

@@ -45,12 +45,16 @@ async def first_true(agent_socket: Path) -> None:
     await link.request("resume", {"epoch": 1, "unix_time_ns": time.time_ns(),
                                   "entropy_b64": base64.b64encode(os.urandom(64)).decode(), **identity})
     await link.request("attach", {**identity, "env": {}, "root": {}}, timeout_s=120)
+    await true_by_hand(link)
+    await link.close()
+
+
+async def true_by_hand(link: GuestLink) -> None:
     exec_id = new_id()
     await link.request("exec.start", {"exec_id": exec_id, "argv": ["true"], "env": {}, "user": "user", "stdin": False})
     output = await link.stream("exec.output", {"exec_id": exec_id, "offsets": {"stdout": 0, "stderr": 0}})
     async for _ in output:
         raise RuntimeError("true said something")
     ended = await output.result()
-    await link.close()
     if ended["outcome"] != {"kind": "exited", "code": 0}:
         raise RuntimeError(f"true ended as {ended['outcome']}")

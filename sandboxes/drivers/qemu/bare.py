@@ -1,4 +1,5 @@
-"""A template resumed by hand: the floor that `berth bench` measures a start against. Never used to run workspaces.
+"""A template, or a machine's own capture, resumed by hand: the floor that `berth bench` measures a start or a wake
+against. Never used to run workspaces.
 
 Called by the bench alone. The same QEMU, arguments, memory and files as a start through the driver, but no jail, no
 limits, no notes: what is left is what QEMU itself costs. `BareQemu.open` does what a hand would have ready.
@@ -38,16 +39,27 @@ class BareQemu:
     _plan: argv.BodyPlan
     _image: snapshot.Image
     _fixed: dict[int, int]
+    #: While it is resumed: for who captures it by hand.
+    qmp: Qmp | None = None
+    body: Body | None = None
+
+    @property
+    def memory(self) -> snapshot.MappedMemory:
+        return snapshot.MappedMemory(os.fstat(self._fixed[argv.FD_MEMORY]).st_ino, self._image.memory_bytes, "")
 
     @staticmethod
-    async def open(driver: QemuDriver, home: MachineHome, spec: MachineSpec) -> BareQemu:
+    async def open(driver: QemuDriver, home: MachineHome, spec: MachineSpec, capture: Path | None = None) -> BareQemu:
         """Makes the disk, the tap and the shared memory ready; none of it is part of what is measured."""
         means = await driver.means()
-        image = await means.templates.ensure(spec.shape, lambda stage: None)
-        await driver.create_disk(home, spec)
+        if capture is None:
+            image: snapshot.Image | None = await means.templates.ensure(spec.shape, lambda stage: None)
+            await driver.create_disk(home, spec)
+        else:
+            image = snapshot.read_image(capture)
+            await driver.adopt(home, capture)
         home.run.mkdir(parents=True, exist_ok=True)
         chain = disks.read_chain(home.disk)
-        if chain is None or image.base is None:
+        if chain is None or image is None or image.base is None:
             raise StepFailed("nothing to resume by hand")
         sealed = means.workshop.sealed
         fixed = {
@@ -63,15 +75,18 @@ class BareQemu:
     async def resumed(self) -> AsyncIterator[Path]:
         """One body, killed at the end of the block. Yields its agent's socket as soon as the guest runs."""
         with contextlib.ExitStack() as stack:
-            body = self._spawn({**self._fixed, **self._opened(stack)})
+            incoming, write_end = snapshot.incoming(self._image)
+            stack.callback(os.close, incoming)
+            body = self.body = self._spawn({**self._fixed, **self._opened(stack), argv.FD_INCOMING: incoming})
         try:
-            qmp = await Qmp.connect(self.home.run / "qmp.sock", lambda name, data: None)
-            await snapshot.loaded(qmp)
+            qmp = self.qmp = await Qmp.connect(self.home.run / "qmp.sock", lambda name, data: None)
+            await snapshot.feed(qmp, body, self.memory, self._image, write_end)
             # The guest knows the template's placeholder until it is told its disk's real size.
             await qmp.execute("block_resize", {"node-name": argv.ROOT_NODE, "size": self.spec.disk_gib * disks.GIB})
             yield self.home.run / "agent.sock"
             await qmp.close()
         finally:
+            self.qmp = self.body = None
             await body.kill()
             body.bury()
 
@@ -88,7 +103,6 @@ class BareQemu:
         return {
             argv.FD_QMP: stack.enter_context(listening(self.home.run / "qmp.sock")).fileno(),
             argv.FD_AGENT: stack.enter_context(listening(self.home.run / "agent.sock")).fileno(),
-            argv.FD_INCOMING: opened(self._image.device_state, os.O_RDONLY),
             argv.FD_TOOLS: opened(self._driver.images.tools_disk, os.O_RDONLY),
             argv.FD_HEAD: opened(self.home.disk / chain.head, os.O_RDWR),
             argv.FD_HEAD_READ_ONLY: opened(self.home.disk / chain.head, os.O_RDONLY),
