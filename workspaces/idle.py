@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=10)
 BATCH = 500
+AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -92,16 +94,23 @@ def _holds_of(ids: list[str], now: datetime) -> dict[str, list[Hold]]:
 
 
 def ask_hosts() -> dict[str, Seen]:
-    """Each host once. One that does not answer says nothing of its machines, so that they are kept."""
-    found: dict[str, Seen] = {}
-    for host in machines.hosts():
-        try:
-            for said in machines.link(host).machines():
-                if said.get("work") is not None:
-                    found[str(said["machine_id"])] = heard(host, said["work"])
-        except SandboxError as error:
-            logger.warning("host %s: %s", host.name, error)
-    return found
+    """Each host once, all at once: a silent one delays nobody's turn. Of its machines nothing is known, so that they
+    are kept."""
+    hosts = machines.hosts()
+    if not hosts:
+        return {}
+    with ThreadPoolExecutor(min(len(hosts), AT_ONCE), thread_name_prefix="idle") as pool:
+        return {machine_id: seen for said in pool.map(_ask, hosts) for machine_id, seen in said.items()}
+
+
+def _ask(host: Host) -> dict[str, Seen]:
+    """In a thread of its own; touches no database."""
+    try:
+        return {str(said["machine_id"]): heard(host, said["work"]) for said in machines.link(host).machines()
+                if said.get("work") is not None}
+    except SandboxError as error:
+        logger.warning("host %s: %s", host.name, error)
+        return {}
 
 
 def heard(host: Host, work: Mapping[str, Any]) -> Seen:

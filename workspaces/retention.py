@@ -26,7 +26,7 @@ from workspaces import retention_rule as rule
 from workspaces.actors import SYSTEM
 from workspaces.api.errors import Problem
 from workspaces.counting import Count, Marks, look
-from workspaces.models import Checkpoint, CheckpointState, Workspace
+from workspaces.models import Checkpoint, CheckpointState, Event, Workspace
 from workspaces.models_policy import Tally
 from workspaces.policies import values
 from workspaces.retention_rule import Do, Notice, Point, Step
@@ -38,6 +38,7 @@ EVERY = timedelta(seconds=60)
 #: Between two looks at a row no more than this counts.
 MOST = timedelta(minutes=10)
 BATCH = 500
+NOTICE = "retention.notice"
 AT_REST = Q(intent="standby", state="standby") | Q(intent="stopped", state="stopped") | (
     Q(state="failed") & ~Q(intent="deleted"))
 UNOBSERVED: Mapping[str, Any] = {"observed": False, "running_execs": 0, "cpu_busy": False}
@@ -53,6 +54,7 @@ def run(now: datetime | None = None) -> None:
         book = policies.Book()
         _rest(book, turn, moment)
         _trash(book, moment)
+        _announce_ends(book, moment)
         _thin_out(book, turn, moment)
     finally:
         jobs.end(turn)
@@ -108,7 +110,7 @@ def is_referenced(row: Workspace) -> bool:
 
 def give_notice(row: Workspace, to: str, at: datetime, because: str, lag: timedelta = timedelta(0)) -> None:
     """Within the caller's transaction. The event is the notice; e-mail follows where it is set up."""
-    events.append(row, "retention.notice", SYSTEM, {"to": to, "at": at.isoformat(), "because": because},
+    events.append(row, NOTICE, SYSTEM, {"to": to, "at": at.isoformat(), "because": because},
                   cause="policy")
     Tally.objects.filter(pk=row.pk).update(notice_to=to, notice_at=at, notice_lag=lag, mailed=not settings.EMAIL_HOST)
 
@@ -151,6 +153,22 @@ def _tally_for(row: Workspace, now: datetime) -> None:
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def _announce_ends(book: policies.Book, now: datetime) -> None:
+    """Of people's own checkpoints, whose end somebody set. Automatic ones roll on and are announced by their rule."""
+    ending = Checkpoint.objects.select_related("workspace").filter(
+        kind="manual", state=CheckpointState.READY, dropped_at=None, expires_at__gt=now)
+    due = [row for row in ending.exclude(workspace__intent="deleted").order_by("expires_at")[:BATCH]
+           if row.expires_at is not None and now >= row.expires_at - timedelta(
+               seconds=values(book.of(row.workspace.owner_id))["notice_s"] or 0)]
+    told = set(Event.objects.filter(kind=NOTICE, workspace_id__in=[row.workspace_id for row in due])
+               .values_list("data__checkpoint", "data__at"))
+    for row in due:
+        if row.expires_at is not None and (row.pk, row.expires_at.isoformat()) not in told:
+            events.append(row.workspace, NOTICE, SYSTEM, {
+                "to": "deleted", "checkpoint": row.pk, "name": row.name, "at": row.expires_at.isoformat(),
+                "because": "expires_at"}, cause="policy")
 
 
 def _thin_out(book: policies.Book, turn: jobs.Turn, now: datetime) -> None:

@@ -329,6 +329,24 @@ def test_checkpoints_are_thinned_out_by_policy_with_an_event_each(asleep: Worksp
     assert said == {crowded.pk: "kept_last", ended.pk: "expired", old.pk: "expired"}
 
 
+def test_the_end_of_ones_own_checkpoint_is_said_once_before_it_and_again_when_it_was_moved(asleep: Workspace,
+                                                                                            root: User) -> None:
+    policies.put(actor(root), "default", {"notice_s": {"value": 1800}})
+    now = timezone.now()
+    own = point(asleep, "manual", DAY, expires_at=now + HOUR, name="mine")
+    turns(now, now + 27 * MINUTE)
+    assert notices_of(asleep) == []
+    turns(now + 31 * MINUTE, now + 55 * MINUTE)
+    assert [(one["checkpoint"], one["at"]) for one in notices_of(asleep)] == [
+        (own.pk, (now + HOUR).isoformat())]
+    Checkpoint.objects.filter(pk=own.pk).update(expires_at=now + 2 * HOUR)
+    turns(now + 58 * MINUTE, now + 118 * MINUTE)
+    assert len([one for one in notices_of(asleep) if "checkpoint" in one]) == 2
+    assert Checkpoint.objects.get(pk=own.pk).dropped_at is None
+    turns(now + 121 * MINUTE, now + 124 * MINUTE)
+    assert Checkpoint.objects.get(pk=own.pk).dropped_at is not None
+
+
 def test_a_checkpoint_that_a_fork_begins_from_is_not_thinned_out(asleep: Workspace, ann: User) -> None:
     ended = point(asleep, "auto", 400 * DAY)
     Workspace.objects.filter(pk=make(ann, "fork").pk).update(origin_machine=asleep.pk, origin_checkpoint=ended.pk)
