@@ -1,7 +1,7 @@
 """The floors of wake, restore and checkpoint: a workspace's own capture, resumed and captured again by hand.
 
 Called by those benches. As `bare.py` does for a template: the same QEMU and the same agent, no jail, no limits, no
-records, no HTTP, no checksums. What can be there beforehand (a disk over the capture's layers, a tap, the sealed memory) is.
+records, no HTTP, no checksums. What can be there beforehand (a disk over the capture's layers, a tap, the memory) is.
 """
 
 from __future__ import annotations

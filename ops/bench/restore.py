@@ -1,4 +1,4 @@
-"""bench restore: going back to a checkpoint, to the result of a first `true`, beside a wake of the same workspace to the same.
+"""bench restore: going back to a checkpoint, to the result of a first `true`, beside a wake of the same workspace.
 
 After 1, 10 and 100 checkpoints. Both resume a memory image over a disk; a restore also keeps what was, first.
 """

@@ -21,7 +21,12 @@ def _restore(soaked: Soaked, chance: random.Random) -> None:
 
 
 def _checkpoint(soaked: Soaked, chance: random.Random) -> None:
-    soaked.look(soaked.checkpoint())
+    former = sorted(soaked.points)
+    made = soaked.checkpoint()
+    soaked.look(made)
+    if former:
+        soaked.compare(chance.choice(former), made)
+        soaked.compare(made, former[0])
     while len(soaked.points) > POINTS_KEPT:
         gone = chance.choice(sorted(soaked.points))
         del soaked.points[gone]

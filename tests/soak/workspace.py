@@ -5,12 +5,15 @@ Speaks REST like any client. Every deed ends with the workspace awake; `check` t
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 import httpx
 
@@ -125,11 +128,19 @@ class Soaked:
         fork.call("DELETE", f"{fork.url}?purge=true&wait=true")
         self.check("a fork that went")
 
+    def compare(self, before: str, after: str) -> None:
+        """The diff says what the two manifests say, no less and no more."""
+        said: dict[str, str] = {}
+        path = f"{self.url}/checkpoints/{before}/diff?against={after}&limit=7"
+        while path:
+            page = self.call("GET", path)
+            said.update({row["path_encoded"]: row["change"] for row in page["results"]})
+            path = page["next"]
+        below = {name: change for name, change in said.items() if name.startswith(f"{TREE}/")}
+        assert below == changes(self.points[before], self.points[after]), (before, after)
+
     def look(self, checkpoint_id: str) -> None:
         """Read without a wake: each file's content as the checkpoint's manifest has it."""
-        import base64
-        import hashlib
-        from urllib.parse import quote_from_bytes
         files = [row for row in self.points[checkpoint_id] if row["type"] == "file"]
         for row in files[:3]:
             path = quote_from_bytes(TREE.encode() + b"/" + base64.b64decode(row["path"]))
@@ -144,6 +155,21 @@ class Soaked:
         self.wait_for("failed", "stopped")
         self.call("POST", f"{self.url}/start?wait=true&timeout_s=120", json={})
         self.wait_for("running")
+
+
+def changes(before: Manifest, after: Manifest) -> dict[str, str]:
+    """Path → change, as the contract words it."""
+    old, new = ({row["path"]: row for row in rows} for rows in (before, after))
+    found: dict[str, str] = {}
+    for path in {*old, *new}:
+        name = quote_from_bytes(TREE.encode() + b"/" + base64.b64decode(path), safe="/")
+        if path not in old or path not in new:
+            found[name] = "added" if path not in old else "removed"
+        elif old[path]["type"] != new[path]["type"]:
+            found[name] = "type"
+        elif old[path] != new[path]:
+            found[name] = "modified"
+    return found
 
 
 def _rows(text: str) -> Manifest:

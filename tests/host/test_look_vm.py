@@ -1,0 +1,60 @@
+"""Looks at the disk of a real machine: a kernel's ext4, a kernel's journal, and one that was killed in the middle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.host.client import Hostd, eventually, kill_body, new_id, running_hostd
+from tests.host.test_look import Look
+
+pytestmark = pytest.mark.vm
+SPEC = {"hostname": "box", "shape": {"cpus": 1, "memory_mib": 256}}
+#: Many small changes right before the death: some are in the journal alone.
+BUSY = ("cd /home/user; for n in $(seq 300); do mkdir -p t/$n; echo $n > t/$n/f; ln -s f t/$n/l; done; sync; "
+        "for n in $(seq 1 2 300); do rm -r t/$n; done; seq 100000 > numbers; sync; for n in $(seq 400); do "
+        "echo $n > u$n; done; sync -f /home/user/u1; for n in $(seq 400); do mv u$n v$n; done")
+
+
+async def test_a_killed_machines_head_reads_as_its_next_mount_would_find_it(cache: Path, tmp_path: Path) -> None:
+    async with running_hostd("qemu", images=cache) as hostd:
+        machine_id = new_id()
+        await hostd.up(machine_id, **SPEC)
+        look = Look(hostd, machine_id)
+        taken = await hostd.operate(machine_id, "capture", checkpoint_id="then", memory=False)
+        assert taken["state"] == "done" and taken["result"]["consistency"] == "clean", taken
+        assert (await look.get("then", "files", b"/home/user")).headers["Berth-Disk"] == "clean"
+        ended = await hostd.exec(machine_id, BUSY, wait_s=120)
+        assert ended["outcome"] == {"kind": "exited", "code": 0}, ended
+        changed = await look.changes("then", "head")
+        assert changed["/home/user/numbers"] == changed["/home/user/t/2/l"] == "added"
+        kill_body(hostd, machine_id)
+        await dead(hostd, machine_id)
+        answer = await look.get("head", "files", b"/home/user", recursive="true", limit=10_000)
+        assert answer.status == 200 and answer.headers["Berth-Disk"] == "replayed", answer.body
+        truth = mounted_view(hostd.state / "machines" / machine_id / "disk", tmp_path / "flat")
+        assert {entry["path"] for entry in answer.json["entries"]} == truth
+        numbers = await look.content("head", b"/home/user/numbers")
+        assert hashlib.sha256(numbers.body).digest() == hashlib.sha256(
+            "".join(f"{n}\n" for n in range(1, 100_001)).encode()).digest()
+
+
+async def dead(hostd: Hostd, machine_id: str) -> None:
+    async def is_dead() -> bool:
+        return (await hostd.observe(machine_id))["phase"] == "dead"
+    await eventually(is_dead, "the machine is dead")
+
+
+def mounted_view(disk: Path, flat: Path) -> set[str]:
+    """What e2fsck's own replay makes of a copy, by debugfs' own listing: every path below /home/user."""
+    head = json.loads((disk / "chain.json").read_text())["head"]
+    subprocess.run(["qemu-img", "convert", "-O", "raw", str(disk / head), str(flat)], check=True)
+    subprocess.run(["e2fsck", "-p", "-E", "journal_only", str(flat)], check=True, capture_output=True)
+    into = flat.with_name("out")
+    into.mkdir()
+    subprocess.run(["debugfs", "-R", f"rdump /home/user {into}", str(flat)], check=True, capture_output=True)
+    return {"/home/" + str(path.relative_to(into)) for path in (into / "user").rglob("*")}
