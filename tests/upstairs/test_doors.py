@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -31,10 +32,15 @@ def django_operations() -> list[tuple[str, str]]:
             for method in item if method in ("get", "post", "put", "patch", "delete")]
 
 
+def filled_in(path: str, one: str, other: str = "b" * 20) -> str:
+    """An address of that workspace or token, and of that checkpoint (or whatever else is named below it)."""
+    return re.sub(r"\{[a-z]+\}", other, path.replace("{id}", one).replace("{scope}", "default"))
+
+
 def test_every_route_needs_credentials_but_the_few_that_give_them() -> None:
     open_to_all = {"/api/v1/session", "/api/v1/session/setup"}
     for method, path in django_operations():
-        filled = path.replace("{id}", "a" * 20).replace("{cid}", "b" * 20)
+        filled = filled_in(path, "a" * 20)
         answer = Client().generic(method, filled, headers={"host": HOST})
         if path not in open_to_all:
             assert answer.status_code == 401, (method, path)
@@ -51,17 +57,17 @@ def test_another_persons_id_looks_like_no_id_on_every_route(ann: User, bob: User
     his = Api(bob)
     walked = 0
     for method, path in django_operations():
-        if "{" not in path:
+        if "{id}" not in path:
             continue
-        theirs = path.replace("{id}", token.pk if "tokens" in path else workspace.pk).replace("{cid}", checkpoint.pk)
-        nobodys = path.replace("{id}", "a" * 20).replace("{cid}", "b" * 20)
+        theirs = filled_in(path, token.pk if "tokens" in path else workspace.pk, checkpoint.pk)
+        nobodys = filled_in(path, "a" * 20)
         body = {"name": "mine"} if method == "PATCH" or path.endswith("/fork") else None
         one, other = his(method, theirs, body), his(method, nobodys, body)
         assert (one.status_code, one.content) == (404, other.content) and other.status_code == 404, (method, path)
         walked += 1
         if "{cid}" in path:  # her checkpoint below his own workspace is no checkpoint, either
-            mixed = his(method, path.replace("{id}", his_own.pk).replace("{cid}", checkpoint.pk), body)
-            unknown = his(method, path.replace("{id}", his_own.pk).replace("{cid}", "b" * 20), body)
+            mixed = his(method, filled_in(path, his_own.pk, checkpoint.pk), body)
+            unknown = his(method, filled_in(path, his_own.pk), body)
             assert (mixed.status_code, mixed.content) == (404, unknown.content), (method, path)
     assert walked >= 16
     for body in ({"name": "x", "checkpoint": checkpoint.pk}, {"name": "x", "checkpoint": "b" * 20}):
@@ -89,7 +95,7 @@ def test_each_route_names_the_scope_it_misses(ann: User) -> None:
     for method, path in django_operations():
         if path in ("/api/v1/me", "/api/v1/session", "/api/v1/session/setup"):
             continue
-        filled = path.replace("{id}", none.token_id if "tokens" in path else workspace.pk).replace("{cid}", "b" * 20)
+        filled = filled_in(path, none.token_id if "tokens" in path else workspace.pk)
         answer = none(method, filled, {} if method != "GET" else None)
         assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing"), (method, path)
         assert answer.json()["scope"] in SCOPES
@@ -161,7 +167,7 @@ def test_no_change_is_made_with_a_cookie_alone(ann: User) -> None:
     client = browser(ann)
     before = json.dumps(list(Workspace.objects.values()), default=str)
     for method, path in django_operations():
-        filled = path.replace("{id}", "a" * 20 if "tokens" in path else workspace.pk).replace("{cid}", "b" * 20)
+        filled = filled_in(path, "a" * 20 if "tokens" in path else workspace.pk)
         for content_type in ("text/plain", "application/json", "application/x-www-form-urlencoded", ""):
             answer = client.generic(method, filled, b'{"name":"x"}' if content_type else b"", content_type,
                                     headers={"origin": "https://evil.example"})

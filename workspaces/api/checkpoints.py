@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema, inline_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -23,9 +23,9 @@ from workspaces.api.serializers import (
     CheckpointOut,
     CheckpointPatch,
     ForkIn,
+    ForksOut,
     RestoredOut,
     RestoreIn,
-    WorkspaceOut,
 )
 from workspaces.ids import LENGTH
 from workspaces.models import Checkpoint, CheckpointKind, CheckpointState
@@ -120,9 +120,8 @@ class Fork(APIView):
     scopes: ClassVar = {"POST": "workspaces:write"}
 
     @extend_schema(operation_id="workspaces_fork", summary="Make others of it, of now or of a checkpoint; it goes on",
-                   parameters=[*WAIT, IDEMPOTENT], request=ForkIn, responses={
-                       200: inline_serializer("Forks", {"results": WorkspaceOut(many=True)}),
-                       201: inline_serializer("Forks", {"results": WorkspaceOut(many=True)})})
+                   parameters=[*WAIT, IDEMPOTENT], request=ForkIn,
+                   responses={200: ForksOut, 201: ForksOut})
     def post(self, request: Request, workspace_id: str) -> Response:
         actor = actor_of(request)
         queries.check_wait(request)

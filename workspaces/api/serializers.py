@@ -17,6 +17,7 @@ from workspaces.api.fields import StrictFlag, StrictSerializer, StrictText, Stri
 ID_PATTERN = r"^[a-z2-7]{20}$"
 STATES = ("creating", "running", "standby", "stopped", "failed", "deleted", "waking", "parking", "stopping",
           "restoring", "deleting")
+CHECKPOINT_STATES = ("capturing", "ready", "failed")
 MAX_ENV_BYTES = 256 * 1024
 
 
@@ -242,7 +243,7 @@ class CheckpointOut(serializers.Serializer[Any]):
     name = serializers.CharField(allow_blank=True)
     comment = serializers.CharField(allow_blank=True)
     kind = serializers.ChoiceField(choices=("manual", "auto", "safety"))
-    state = serializers.ChoiceField(choices=("capturing", "ready", "failed"))
+    state = serializers.ChoiceField(choices=CHECKPOINT_STATES)
     state_reason = serializers.CharField(allow_null=True, help_text="Why it failed")
     actor = ActorOut()
     memory = serializers.BooleanField()
@@ -254,6 +255,10 @@ class CheckpointOut(serializers.Serializer[Any]):
     memory_bytes = serializers.IntegerField(allow_null=True)
     pause_ms = serializers.FloatField(allow_null=True)
     expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class ForksOut(serializers.Serializer[Any]):
+    results = WorkspaceOut(many=True)
 
 
 class RestoredOut(WorkspaceOut):

@@ -142,6 +142,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {"WorkspaceStateEnum": "workspaces.api.serializers.STATES",
+                            "CheckpointStateEnum": "workspaces.api.serializers.CHECKPOINT_STATES"},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "workspaces.api.schema.merge_gateway",
