@@ -194,7 +194,8 @@ class FakeDriver:
             if body.alive():
                 await body.kill()
             body.bury()
-        (home.run / "agent.sock").unlink(missing_ok=True)
+        for name in ("agent.sock", "hold.sock"):
+            (home.run / name).unlink(missing_ok=True)
         forget_body(home)
 
     async def destroy(self, home: MachineHome) -> None:

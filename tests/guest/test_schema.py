@@ -77,8 +77,10 @@ async def test_a_newer_hosts_unknown_frames_are_ignored(guest: Guest):
 async def test_what_is_asked_of_a_quiesced_guest_waits_for_its_thaw_and_loses_no_byte(guest: Guest):
     await guest.link.request("quiesce")
     data = os.urandom(100_000)
+    begun = await guest.link.stream("exec.start", {"exec_id": "held", "shell": "echo on", "env": {}})
+    output = await guest.output("held")  # in the same breath, as hostd does
     calls = [asyncio.create_task(call) for call in (
-        guest.run("echo on", stdin=False), guest.write("/home/user/held", data), guest.file("stat", "/"))]
+        output.result(), guest.write("/home/user/held", data), guest.file("stat", "/"))]
     cancelled = await guest.link.stream("file.read", {"path_b64": b64("/etc/passwd"), "user": "user", "offset": 0})
     await cancelled.cancel()
     await guest.link.drain()
@@ -86,6 +88,7 @@ async def test_what_is_asked_of_a_quiesced_guest_waits_for_its_thaw_and_loses_no
     assert not (guest.root / "home/user/held").exists()
     await guest.link.request("thaw")
     async with asyncio.timeout(30):
-        ran, written, _ = await asyncio.gather(*calls)
-    assert ran.stdout == b"on\n" and written["size"] == len(data)
+        ended, written, _ = await asyncio.gather(*calls)
+    assert (await begun.result())["pid"] and ended["outcome"] == {"kind": "exited", "code": 0}
+    assert (await guest.finish("held")).stdout == b"on\n" and written["size"] == len(data)
     assert await guest.read("/home/user/held") == data

@@ -21,6 +21,8 @@ from sandboxes.guest.agent.work import Work
 from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry
 from sandboxes.guest.protocol import GENERATION
 
+WAITS = {"exec.start", "exec.output", "exec.stdin", "exec.signal", "exec.resize", "exec.kill"}
+
 
 class Agent:
     """`real` is the agent of a machine; without it the one of a host's folder (`--fake`)."""
@@ -48,7 +50,8 @@ class Agent:
         }
 
     def _must_wait(self, method: str) -> bool:
-        return self.machine.quiesced and (method == "exec.start" or method.startswith("file."))
+        """What would start something or touch a file, and what may speak of an exec whose start waits."""
+        return self.machine.quiesced and (method in WAITS or method.startswith("file."))
 
     def info(self) -> dict[str, Any]:
         return {"agent_version": VERSION, "protocol": GENERATION, "boot_id": self.machine.boot_id,
