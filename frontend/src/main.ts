@@ -9,6 +9,7 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/home.css";
 import "./styles/workspace.css";
+import "./styles/time.css";
 import { useCsrf } from "./api/client";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";

@@ -4,17 +4,24 @@
  * Called by main.ts. Events are facts; here it is decided which of them make the page read something again.
  */
 
-import type { Context } from "./commands/context";
+import { raise, type Context } from "./commands/context";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
+import * as holds from "./commands/holds";
 import * as terminals from "./commands/terminals";
+import * as time from "./commands/time";
 import { checkSession } from "./api/workspaces";
 import { loadAll, loadOne, wantsTerminal } from "./commands/workspaces";
 import { coalesced, homeFeed, workspaceFeed, type FeedHooks } from "./events/feed";
+import { timeStep } from "./state/time-steps";
 import type { BerthEvent } from "./state/types";
+import { isLeftAlone } from "./state/words";
 import { onLookChange } from "./views/theme";
 
 const burstMs = 80;
+/** What work makes of the outlook ("goes to standby in…") and of one's quota may be told a little later. */
+const outlookMs = 2000;
+const outlookEveryMs = 60_000;
 
 function hooks(context: Context, changed: (id: string) => void): FeedHooks {
   return {
@@ -32,18 +39,32 @@ function hooks(context: Context, changed: (id: string) => void): FeedHooks {
 }
 
 export function startHome(context: Context): void {
-  homeFeed(hooks(context, coalesced(() => void loadAll(context), burstMs)));
+  const used = coalesced(() => void holds.loadMe(context), outlookMs);
+  void holds.loadMe(context);
+  const feed = hooks(context, coalesced(() => void loadAll(context), burstMs));
+  homeFeed({
+    ...feed,
+    workspace: (workspace) => { feed.workspace(workspace); used(""); },
+    gone: (id) => { feed.gone(id); used(""); },
+  });
 }
 
 export function startWorkspace(context: Context): void {
   const { store } = context;
   const id = store.get().page.workspace;
   const read = coalesced(() => void loadOne(context, id), burstMs);
+  const reads = {
+    workspace: () => read(id),
+    outlook: coalesced(() => void loadOne(context, id), outlookMs),
+    time: coalesced(() => void time.load(context), burstMs),
+    holds: coalesced(() => void holds.load(context), burstMs),
+  };
   store.subscribe(whenRunning(context, id));
-  void loadOne(context, id);
+  void Promise.all([loadOne(context, id), time.load(context), holds.load(context)]);
+  setInterval(() => { if (!document.hidden) reads.outlook(id); }, outlookEveryMs);
   workspaceFeed(id, () => store.get().lastSeq, {
     ...hooks(context, read),
-    events: (events) => received(context, events, () => read(id)),
+    events: (events) => received(context, events, reads),
     refused: () => void loadOne(context, id),
   });
   onLookChange(() => terminals.repaintAll());
@@ -57,8 +78,9 @@ export function startWorkspace(context: Context): void {
 function whenRunning(context: Context, id: string): () => void {
   let was = "";
   return () => {
-    const now = context.store.get().workspaces[id]?.state ?? "";
-    if (now === was) return;
+    const now = context.store.get().workspaces[id]?.state;
+    if (!now || now === was) return;
+    if (!isLeftAlone(now)) terminals.reconnectAll();
     was = now;
     if (now === "running") void began(context, id);
   };
@@ -66,16 +88,41 @@ function whenRunning(context: Context, id: string): () => void {
 
 async function began(context: Context, id: string): Promise<void> {
   const again = context.store.get().home !== "";
+  // While it was away its disk may have become another (a restore): open files follow, or say so.
+  if (again) for (const tab of context.store.get().tabs) void editor.changedUnderneath(context, tab.path, "", "");
   await Promise.all([again ? files.refresh(context) : files.root(context), terminals.find(context)]);
   if (wantsTerminal(id) && context.store.get().terminals.every((tab) => tab.status === "ended")) await terminals.openShell(context);
 }
 
-function received(context: Context, events: BerthEvent[], changed: () => void): void {
+/** What did not come to be as somebody wanted it is said, not only listed; what the page only hears again is not. */
+const sudden = new Set(["workspace.restore_failed", "workspace.standby_failed", "workspace.memory_dropped", "checkpoint.failed"]);
+
+function saySudden(context: Context, event: BerthEvent): void {
+  if (!sudden.has(event.kind) || Date.parse(event.at) < performance.timeOrigin) return;
+  const { text, outcome, detail } = timeStep(event) ?? {};
+  const what = event.kind === "checkpoint.failed" ? `${text}: ${outcome?.text}` : text;
+  raise(context, "error", [what, detail].filter(Boolean).join(" (") + (detail ? ")" : ""));
+}
+
+type Reads = Record<"workspace" | "outlook" | "time" | "holds", (key: string) => void>;
+
+/** Which facts make the page read what again: the beginning of their kind says it. */
+const readsOf: [string, keyof Reads][] = [
+  ["workspace.", "workspace"], ["checkpoint.", "time"], ["checkpoint.", "workspace"], ["workspace.restore", "time"],
+  ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"],
+];
+
+function received(context: Context, events: BerthEvent[], reads: Reads): void {
   const before = context.store.get().lastSeq;
   context.store.dispatch({ type: "events.received", events });
   const fresh = events.filter((event) => event.seq > before);
-  if (fresh.some((event) => event.kind.startsWith("workspace."))) changed();
-  for (const event of fresh) if (event.kind.startsWith("file.")) fileChanged(context, event);
+  for (const [beginning, what] of readsOf) {
+    if (fresh.some((event) => event.kind.startsWith(beginning))) reads[what](what);
+  }
+  for (const event of fresh) {
+    if (event.kind.startsWith("file.")) fileChanged(context, event);
+    saySudden(context, event);
+  }
 }
 
 function fileChanged(context: Context, event: BerthEvent): void {

@@ -7,6 +7,8 @@ const root = "/api/v1";
 
 interface Page<T> { results: T[]; next: string | null }
 
+export type PowerCommand = "start" | "stop" | "restart" | "standby";
+
 export interface NewWorkspace { name: string; cpus: number; memory_mib: number; disk_gib: number }
 
 /** Every workspace one may see, page after page. */
@@ -30,7 +32,7 @@ export function createWorkspace(wanted: NewWorkspace): Promise<Workspace> {
     { method: "POST", json: wanted, headers: { "Idempotency-Key": idempotencyKey() } });
 }
 
-export function commandWorkspace(id: string, command: "start" | "stop" | "restart"): Promise<Workspace> {
+export function commandWorkspace(id: string, command: PowerCommand): Promise<Workspace> {
   return askJson(`${root}/workspaces/${id}/${command}`,
     { method: "POST", json: {}, headers: { "Idempotency-Key": idempotencyKey() } });
 }

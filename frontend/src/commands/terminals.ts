@@ -7,6 +7,7 @@
 
 import { killExec, listExecs, startShell } from "../api/execs";
 import type { Exec } from "../state/types";
+import { isLeftAlone } from "../state/words";
 import { measure, TerminalSession } from "../terminal/session";
 import { raiseProblem, type Context } from "./context";
 
@@ -29,6 +30,8 @@ export async function find(context: Context): Promise<void> {
     const living = execs.filter((exec) => exec.tty && exec.state !== "ended").reverse();
     for (const exec of living) connect(context, exec.id);
     context.store.dispatch({ type: "terminals.known", execs: living });
+    // A shell that a restore brought back is another exec; the tab of what it was before says nothing more.
+    for (const exec of living) if (exec.continued_from && sessions.has(exec.continued_from)) discard(context, exec.continued_from);
   } catch (cause) {
     raiseProblem(context, cause);
   }
@@ -64,6 +67,7 @@ function connect(context: Context, id: string): void {
     title: (title) => store.dispatch({ type: "terminal.titled", id, title: title.slice(0, 80) }),
     link: (url) => store.dispatch({ type: "dialog.opened", dialog: { kind: "open-link", url } }),
     mayType: () => mayType(context, id),
+    mayConnect: () => !isLeftAlone(store.get().workspaces[workspace]?.state),
   }));
 }
 
@@ -104,6 +108,11 @@ function discard(context: Context, id: string): void {
   sessions.get(id)?.close();
   sessions.delete(id);
   context.store.dispatch({ type: "terminal.closed", id });
+}
+
+/** The workspace may be asked again: terminals that waited come back, or hear how they ended. */
+export function reconnectAll(): void {
+  for (const session of sessions.values()) session.reconnect();
 }
 
 /** The colours of the page changed. */

@@ -2,7 +2,7 @@
 
 import { Problem } from "../api/problem";
 import * as api from "../api/workspaces";
-import { raiseProblem, throughDialog, type Context } from "./context";
+import { raise, raiseProblem, throughDialog, type Context } from "./context";
 
 export async function loadAll(context: Context): Promise<void> {
   try {
@@ -30,12 +30,21 @@ export async function create(context: Context, wanted: api.NewWorkspace): Promis
   });
 }
 
-export async function command(context: Context, id: string, what: "start" | "stop" | "restart"): Promise<void> {
+/** Why a workspace cannot rest with its memory, and what can be done instead. */
+const noStandby: Record<string, string> = {
+  no_memory_images: "Its host keeps no memory, so it cannot go to standby. Stop it instead: files are kept, programs end.",
+  failed: "It has failed, so there is no memory to keep. Start it, or leave it: files are kept.",
+  stopped: "It is stopped: there is no memory to keep.",
+};
+
+export async function command(context: Context, id: string, what: api.PowerCommand): Promise<void> {
   context.store.dispatch({ type: "command.sent", id, command: what });
   try {
     context.store.dispatch({ type: "workspace.changed", workspace: await api.commandWorkspace(id, what) });
   } catch (cause) {
-    raiseProblem(context, cause);
+    const words = what === "standby" && cause instanceof Problem ? noStandby[cause.reason] : undefined;
+    if (words) raise(context, "error", words);
+    else raiseProblem(context, cause);
   } finally {
     context.store.dispatch({ type: "command.answered", id });
   }

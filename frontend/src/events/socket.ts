@@ -15,6 +15,8 @@ export interface SocketHooks {
   message: (data: string | ArrayBuffer) => void;
   lost: () => void;
   refused: (code: number) => void;
+  /** Where it answers false no connection is made; whoever knows that it may be now calls `retryNow`. */
+  mayConnect?: () => boolean;
 }
 
 const finalCodes = new Set([1008, 4400, 4401, 4403, 4404, 4409, 4410]);
@@ -48,6 +50,7 @@ export class LastingSocket {
   }
 
   private connect(): void {
+    if (this.hooks.mayConnect?.() === false) return;
     const socket = new WebSocket(this.hooks.url());
     socket.binaryType = "arraybuffer";
     this.socket = socket;
@@ -79,7 +82,7 @@ export class LastingSocket {
     this.retryNow();
   }
 
-  private retryNow(): void {
+  retryNow(): void {
     if (this.ended || this.socket) return;
     clearTimeout(this.timer);
     this.connect();

@@ -5,8 +5,8 @@
  */
 
 import type {
-  BerthEvent, Connection, Dialog, EditorTab, Exec, FileEntry, Layout, Notice, Outcome, Pane, TerminalStatus, Theme,
-  Workspace,
+  BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
+  TerminalStatus, Theme, Workspace,
 } from "./types";
 
 export type Action =
@@ -48,5 +48,12 @@ export type Action =
   | { type: "terminal.lease"; id: string; holder: string; mine: boolean }
   | { type: "terminal.closed"; id: string }
   | { type: "terminal.activated"; id: string }
+  | { type: "checkpoints.listed"; checkpoints: Checkpoint[]; more: boolean }
+  | { type: "checkpoints.failed"; problem: string }
+  | { type: "checkpoint.changed"; checkpoint: Checkpoint }
+  | { type: "holds.listed"; holds: Hold[] }
+  | { type: "loss.known"; loss: Loss }
+  | { type: "undo.dismissed"; seq: number }
+  | { type: "me.loaded"; me: Me }
   | { type: "pane.shown"; pane: Pane }
   | { type: "layout.changed"; layout: Partial<Layout> };

@@ -19,6 +19,8 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     home: "", tree: {}, showHidden: false,
     tabs: [], activePath: "",
     terminals: [], terminalsKnown: false, activeTerminal: "", opening: false,
-    pane: "activity",
+    pane: "activity", side: "activity",
+    time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
+    me: null,
   };
 }

@@ -8,12 +8,15 @@ import type { Action } from "./actions";
 import { reduceActivity } from "./activity";
 import { reduceFiles } from "./files";
 import { reduceTerminals } from "./terminals";
+import { reduceTime } from "./time";
 import type { State } from "./types";
 import { reduceWorkspaces } from "./workspaces";
 
 export function reduce(state: State, action: Action): State {
-  return reducePage(reduceWorkspaces(reduceActivity(reduceFiles(reduceTerminals(state, action), action), action), action), action);
+  return families.reduce((before, family) => family(before, action), state);
 }
+
+const families = [reduceTerminals, reduceFiles, reduceActivity, reduceTime, reduceWorkspaces, reducePage];
 
 function reducePage(state: State, action: Action): State {
   switch (action.type) {
@@ -36,7 +39,9 @@ function reducePage(state: State, action: Action): State {
     case "dialog.closed":
       return { ...state, dialog: null, dialogProblem: "", dialogBusy: false };
     case "pane.shown":
-      return { ...state, pane: action.pane };
+      return { ...state, pane: action.pane, side: action.pane === "activity" || action.pane === "time" ? action.pane : state.side };
+    case "me.loaded":
+      return { ...state, me: action.me };
     case "layout.changed":
       return { ...state, layout: { ...state.layout, ...action.layout } };
     default:

@@ -8,6 +8,7 @@
 import type { Actor, BerthEvent, Outcome } from "./types";
 import type { Tone } from "./words";
 import { shortTitle } from "./terminals";
+import { timeStep } from "./time-steps";
 import { bytes, duration, outcomeWords, readable, stateTone, stateWord } from "./words";
 import type { VisibleState } from "./types";
 
@@ -33,7 +34,7 @@ export function stepsOf(events: BerthEvent[]): Step[] {
   return [...rows.values()].reverse();
 }
 
-/** The end of an exec completes its start; the row keeps its place in time and its actor. */
+/** The end of an exec (or of taking a checkpoint) completes its start; the row keeps its place in time and its actor. */
 function merged(start: Step, end: Step): Step {
   const took = duration(Math.max(0, Date.parse(end.at) - Date.parse(start.at)));
   return { ...start, code: start.code || end.code, outcome: end.outcome, detail: end.detail || took };
@@ -43,6 +44,8 @@ function stepOf(event: BerthEvent): Step {
   const row = {
     key: `event-${event.seq}`, at: event.at, actor: event.actor, text: "", code: "", outcome: null, detail: "", execId: "",
   };
+  const told = timeStep(event);
+  if (told) return { ...row, ...told };
   const [family] = event.kind.split(".");
   if (family === "exec") return { ...row, ...execStep(event) };
   if (family === "file") return { ...row, ...fileStep(event) };

@@ -23,9 +23,16 @@ export interface Workspace {
   last_activity_at: string | null;
   last_activity_kind: string | null;
   accelerator: string | null;
+  /** What comes next by itself, and why it does not come yet. */
+  next_transition?: { to: string; at: string; because: string } | null;
+  awake_because?: Awake[];
+  /** The checkpoint that the present disk descends from. */
+  head_checkpoint?: string | null;
   /** The real step of a start under way, where the server knows it. */
   stage?: string | null;
 }
+
+export interface Awake { kind: string; detail: string; until: string | null }
 
 export interface Actor {
   type: "user" | "token" | "system";
@@ -39,6 +46,54 @@ export interface BerthEvent {
   actor: Actor;
   cause?: string | null;
   data: Record<string, unknown>;
+}
+
+export interface Checkpoint {
+  id: string;
+  name: string;
+  comment: string;
+  kind: "manual" | "auto" | "safety";
+  state: "capturing" | "ready" | "failed";
+  state_reason: string | null;
+  actor: Actor;
+  memory: boolean;
+  /** A restore would resume it; else it starts over the same disk. */
+  memory_usable: boolean;
+  consistency: "clean" | "crash" | null;
+  parent: string | null;
+  created_at: string;
+  disk_bytes: number | null;
+  memory_bytes: number | null;
+  pause_ms: number | null;
+  expires_at: string | null;
+}
+
+/** Somebody wants the workspace awake until then; from the page and programs, or from inside. */
+export interface Hold {
+  id: string;
+  reason: string;
+  from: "api" | "guest";
+  actor: Actor;
+  expires_at: string;
+}
+
+/** What going back to a checkpoint would undo: files that differ from it now. */
+export interface Loss {
+  checkpoint: string;
+  added: number;
+  modified: number;
+  removed: number;
+  paths: string[];
+  /** There are more than were counted. */
+  more: boolean;
+}
+
+export type QuotaKind = "workspaces" | "running" | "cpus" | "memory_mib" | "disk_gib" | "checkpoints";
+
+export interface Me {
+  name: string;
+  quota: Record<QuotaKind, number | null>;
+  used: Record<QuotaKind, number>;
 }
 
 export type Outcome =
@@ -63,6 +118,8 @@ export interface Exec {
   stdout_truncated?: boolean;
   stderr_truncated?: boolean;
   actor?: Actor;
+  /** The exec of an earlier body that this one is, after a restore brought its memory back. */
+  continued_from?: string | null;
 }
 
 export interface FileEntry {
@@ -90,7 +147,9 @@ export interface PageData {
 
 export type Theme = "system" | "light" | "dark";
 export type Connection = "connecting" | "live" | "waiting";
-export type Pane = "files" | "editor" | "terminal" | "activity";
+/** The two that share one place beside the editor. */
+export type Side = "activity" | "time";
+export type Pane = "files" | "editor" | "terminal" | Side;
 
 export interface Notice {
   id: number;
@@ -109,7 +168,28 @@ export type Dialog =
   | { kind: "rename"; path: string }
   | { kind: "remove"; path: string; type: string }
   | { kind: "open-link"; url: string }
-  | { kind: "compare"; path: string };
+  | { kind: "compare"; path: string }
+  | TimeDialog;
+
+export type TimeDialog =
+  | { kind: "checkpoint" }
+  | { kind: "keep-awake" }
+  | { kind: "restore"; checkpoint: string }
+  | { kind: "fork"; checkpoint: string }
+  | { kind: "rename-checkpoint"; checkpoint: string }
+  | { kind: "delete-checkpoint"; checkpoint: string };
+
+export interface TimeState {
+  status: "unknown" | "listed" | "failed";
+  problem: string;
+  /** Newest first. */
+  checkpoints: Checkpoint[];
+  more: boolean;
+  holds: Hold[];
+  loss: Loss | null;
+  /** The newest restore whose Undo was put away: the number of its event. */
+  undoDismissed: number;
+}
 
 export interface TreeFolder {
   open: boolean;
@@ -171,6 +251,9 @@ export interface State {
   activeTerminal: string;
   opening: boolean;
   pane: Pane;
+  side: Side;
+  time: TimeState;
+  me: Me | null;
   layout: Layout;
 }
 

@@ -11,12 +11,12 @@ export type Tone = "ok" | "busy" | "rest" | "bad";
 const stateWords: Record<VisibleState, [string, Tone]> = {
   creating: ["Creating", "busy"],
   running: ["Running", "ok"],
-  standby: ["Asleep", "rest"],
+  standby: ["Standby", "rest"],
   stopped: ["Stopped", "rest"],
   failed: ["Failed", "bad"],
   deleted: ["Deleted", "rest"],
-  waking: ["Starting", "busy"],
-  parking: ["Going to sleep", "busy"],
+  waking: ["Waking", "busy"],
+  parking: ["Going to standby", "busy"],
   stopping: ["Stopping", "busy"],
   restoring: ["Restoring", "busy"],
   deleting: ["Deleting", "busy"],
@@ -45,6 +45,16 @@ export function canStart(state: VisibleState): boolean {
   return state === "stopped" || state === "standby" || state === "failed";
 }
 
+/** The verb that brings it back: from standby it goes on, else it starts. */
+export function startWord(state: VisibleState): "Wake" | "Start" {
+  return state === "standby" ? "Wake" : "Start";
+}
+
+/** At rest with its memory, or on the way there or to another past: what is connected now must not wake it by asking again. */
+export function isLeftAlone(state: VisibleState | undefined): boolean {
+  return state === "standby" || state === "parking" || state === "restoring";
+}
+
 const steps: [number, Intl.RelativeTimeFormatUnit][] = [
   [60, "second"], [3600, "minute"], [86400, "hour"], [86400 * 30, "day"], [86400 * 365, "month"], [Infinity, "year"],
 ];
@@ -60,6 +70,15 @@ export function ago(at: string, nowMs: number): string {
   if (seconds < 10) return "just now";
   const [, unit] = steps.find(([limit]) => seconds < limit)!;
   return relative.format(-Math.floor(seconds / unitSeconds[unit]!), unit);
+}
+
+/** "in 12 min."; whole units, rounded up, so that nothing comes sooner than it was said. */
+export function ahead(at: string, nowMs: number): string {
+  const seconds = Math.ceil((Date.parse(at) - nowMs) / 1000);
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 60) return "in less than a minute";
+  const [, unit] = steps.find(([limit]) => seconds < limit)!;
+  return relative.format(Math.ceil(seconds / unitSeconds[unit]!), unit);
 }
 
 /** The exact time, for a tooltip. */

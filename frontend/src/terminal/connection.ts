@@ -17,6 +17,8 @@ export interface ConnectionHooks {
   gap: (missing: number, reset: boolean) => void;
   status: (status: TerminalStatus, outcome: Outcome | null) => void;
   lease: (holder: string, mine: boolean) => void;
+  /** A workspace at rest is not asked: asking would wake it. */
+  mayConnect: () => boolean;
 }
 
 /** A large paste travels in pieces: the server refuses frames above 256 KiB. */
@@ -34,6 +36,7 @@ export class TerminalConnection {
       opened: () => this.opened(),
       message: (data) => this.frame(data),
       lost: () => { if (!this.over) hooks.status("waiting", null); },
+      mayConnect: hooks.mayConnect,
       refused: () => { if (!this.over) hooks.status("ended", { kind: "lost", reason: "the terminal is gone" }); },
     });
   }
@@ -52,6 +55,10 @@ export class TerminalConnection {
 
   take(): void {
     this.socket.send(takeFrame());
+  }
+
+  reconnect(): void {
+    this.socket.retryNow();
   }
 
   close(): void {

@@ -15,7 +15,7 @@ import { handlesKey } from "./keys";
 import { paletteOf } from "./palette";
 import { withStyleNonce } from "./styles";
 
-export interface SessionHooks extends Pick<ConnectionHooks, "status" | "lease"> {
+export interface SessionHooks extends Pick<ConnectionHooks, "status" | "lease" | "mayConnect"> {
   title: (title: string) => void;
   link: (url: string) => void;
   /** May a keystroke be sent now? Answers false when somebody else holds the keyboard. */
@@ -42,7 +42,7 @@ export class TerminalSession {
     this.connection = new TerminalConnection(path, {
       output: (data, drawn) => this.screen.write(data, drawn),
       gap: (missing, reset) => this.gap(missing, reset),
-      status: hooks.status, lease: hooks.lease,
+      status: hooks.status, lease: hooks.lease, mayConnect: hooks.mayConnect,
     });
     const typed = (data: Uint8Array): void => { if (hooks.mayType()) this.connection.input(data); };
     this.screen.onData((text) => typed(new TextEncoder().encode(text)));
@@ -70,6 +70,10 @@ export class TerminalSession {
   take(): void {
     this.connection.take();
     this.focus();
+  }
+
+  reconnect(): void {
+    this.connection.reconnect();
   }
 
   close(): void {

@@ -9,13 +9,11 @@ import { h, type Child, type VNode } from "./dom";
 import { icon } from "./icons";
 import { when } from "./parts";
 
-export function activityPane(state: State, context: Context): VNode {
-  const steps = stepsOf(state.events);
-  return h("section", { class: "activity-area", "aria-label": "Activity" },
-    h("div", { class: "pane-head" }, h("h2", null, "Activity")),
-    steps.length > 0
-      ? h("ol", { class: "steps", tabindex: "0", "aria-label": "Steps, newest first" }, steps.map((step) => row(state, context, step)))
-      : h("p", { class: "hint inset" }, state.connection === "live" ? "Nothing has happened yet." : ""));
+export function steps(state: State, context: Context): VNode {
+  const rows = stepsOf(state.events);
+  return rows.length > 0
+    ? h("ol", { class: "steps", tabindex: "0", "aria-label": "Steps, newest first" }, rows.map((step) => row(state, context, step)))
+    : h("p", { class: "hint inset" }, state.connection === "live" ? "Nothing has happened yet." : "");
 }
 
 function row(state: State, context: Context, step: Step): VNode {

@@ -14,12 +14,13 @@ import { baseName, readable } from "../state/words";
 import { compareInto } from "./compare";
 import { h, type Child, type VNode } from "./dom";
 import { button, field, valuesOf, withInitial } from "./parts";
+import { describeTime } from "./time-dialogs";
 
 export function dialogs(state: State, context: Context): VNode[] {
   return state.dialog ? [shell(state, context, state.dialog)] : [];
 }
 
-interface Shown {
+export interface Shown {
   title: string;
   body: Child[];
   verb: string;
@@ -55,7 +56,8 @@ function describe(state: State, context: Context, dialog: Dialog): Shown {
     case "close-terminal": return closeTerminal(context, dialog.id);
     case "close-file": return closeFile(context, dialog.path);
     case "compare": return compare(context, dialog.path);
-    default: return describeEntry(context, dialog);
+    case "new-entry": case "rename": case "remove": return describeEntry(context, dialog);
+    default: return describeTime(state, context, dialog);
   }
 }
 
@@ -92,10 +94,11 @@ function confirmDelete(state: State, context: Context, id: string): Shown {
 
 function confirmPower(state: State, context: Context, id: string, what: "stop" | "restart"): Shown {
   const name = state.workspaces[id]?.name ?? "this workspace";
+  const asleep = state.workspaces[id]?.state === "standby";
   const after = what === "stop" ? "Start it again whenever you need it." : "It starts again at once, from the same disk.";
   return {
     title: `${what === "stop" ? "Stop" : "Restart"} ${name}?`, verb: what === "stop" ? "Stop" : "Restart",
-    body: [h("p", null, `Everything that runs in it ends, terminals included. Files are safe. ${after}`)],
+    body: [h("p", null, `${asleep ? "Its kept memory is let go, and with it what ran." : "Everything that runs in it ends, terminals included."} Files are safe. ${after}`)],
     act: () => { context.store.dispatch({ type: "dialog.closed" }); void workspaces.command(context, id, what); },
   };
 }

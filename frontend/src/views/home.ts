@@ -3,7 +3,8 @@
 import { command, rememberToOpenTerminal } from "../commands/workspaces";
 import type { Context } from "../commands/context";
 import type { State, Workspace } from "../state/types";
-import { bytes, canStart, isChanging, mebibytes } from "../state/words";
+import { quotaParts } from "../state/coming";
+import { bytes, canStart, isChanging, mebibytes, startWord } from "../state/words";
 import { dialogs } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { frame } from "./frame";
@@ -17,9 +18,17 @@ export function home(state: State, context: Context): VNode[] {
         h("div", { class: "title-row" },
           h("h1", null, "Workspaces"),
           state.loaded && list.length > 0 && newButton(context)),
+        quota(state),
         body(state, context, list))),
     ...dialogs(state, context),
   ];
+}
+
+/** Use against quota, one quiet line. A disk counts as promised, and each checkpoint by what it alone holds. */
+function quota(state: State): Child {
+  if (!state.me || !state.loaded) return null;
+  return h("p", { class: "quota", "aria-label": "What you use of your quota", title: "Disk counts what workspaces were promised and what checkpoints hold" },
+    quotaParts(state.me).map(({ text, full }) => h("span", { class: full ? "tone-busy" : "", title: full ? "Nothing more fits" : undefined }, text)));
 }
 
 /** Nothing is drawn before it is known: while the list is on its way there is no list and no empty state either. */
@@ -75,7 +84,10 @@ function actions(state: State, context: Context, workspace: Workspace): Child[] 
     context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
   return [
     canStart(workspace.state) &&
-      button("Start", () => start(context, workspace.id), { key: "start", disabled: busy, "aria-label": `Start ${workspace.name}` }),
+      button(startWord(workspace.state), () => start(context, workspace.id),
+        { key: "start", disabled: busy, "aria-label": `${startWord(workspace.state)} ${workspace.name}` }),
+    workspace.state === "running" &&
+      button("Standby", () => void command(context, workspace.id, "standby"), { key: "standby", disabled: busy, class: "quiet", "aria-label": `Standby ${workspace.name}` }),
     (workspace.state === "running" || isChanging(workspace.state)) && workspace.state !== "deleting" &&
       button("Stop", () => confirm("confirm-stop"),
         { key: "stop", disabled: busy || workspace.state === "stopping", "aria-label": `Stop ${workspace.name}` }),

@@ -3,7 +3,7 @@
 import type { Context } from "../commands/context";
 import * as terminals from "../commands/terminals";
 import type { State, TerminalTab, Workspace } from "../state/types";
-import { outcomeWords, readable } from "../state/words";
+import { isLeftAlone, outcomeWords, readable } from "../state/words";
 import { h, type Child, type VNode } from "./dom";
 import { icon } from "./icons";
 import { button, iconButton } from "./parts";
@@ -40,11 +40,16 @@ function tabButton(state: State, context: Context, tab: TerminalTab, number: num
 function notes(state: State, tab: TerminalTab): Child[] {
   const other = tab.holder && !tab.mine && tab.holder !== state.page.user;
   return [
-    tab.status === "waiting" && h("span", { class: "tab-note", role: "status" }, "Connection lost; reconnecting"),
+    tab.status === "waiting" && h("span", { class: "tab-note", role: "status" }, waitingWords(state)),
     tab.status === "ended" && ended(tab),
     other && h("span", { class: "tab-note" }, icon("keyboard"), `${tab.holder} holds the keyboard`),
     other && button("Take", () => terminals.take(tab.id), { class: "small" }),
   ];
+}
+
+function waitingWords(state: State): string {
+  const asleep = isLeftAlone(state.workspaces[state.page.workspace]?.state);
+  return asleep ? "At rest; goes on when the workspace runs" : "Connection lost; reconnecting";
 }
 
 function ended(tab: TerminalTab): VNode {

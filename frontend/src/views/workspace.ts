@@ -1,19 +1,20 @@
 /** The workspace page: header, files, editor, terminals, activity. Reads the State; calls commands. */
 
-import { command, rememberToOpenTerminal } from "../commands/workspaces";
 import type { Context } from "../commands/context";
 import type { Pane, State, Workspace } from "../state/types";
 import { presentState } from "../state/steps";
-import { canStart, causeOf, isChanging, stateWord } from "../state/words";
-import { activityPane } from "./activity";
+import { canStart, causeOf, startWord, stateWord } from "../state/words";
 import { dialogs } from "./dialogs";
 import { divider } from "./dividers";
 import { h, type Child, type VNode } from "./dom";
 import { editorPane } from "./editor-pane";
 import { filesPane } from "./files-pane";
 import { frame } from "./frame";
-import { button, emulatedChip, stateBadge, when } from "./parts";
+import { button } from "./parts";
+import { start, statusBar } from "./power";
+import { sidePane } from "./side";
 import { terminalPane } from "./terminal-pane";
+import { undoBar } from "./time";
 
 export function workspacePage(state: State, context: Context): VNode[] {
   const workspace = state.workspaces[state.page.workspace];
@@ -32,9 +33,10 @@ function absent(state: State): Child {
     h("a", { class: "button primary", href: "/" }, "All workspaces"));
 }
 
-function panes(state: State, context: Context, workspace: Workspace): VNode[] {
+function panes(state: State, context: Context, workspace: Workspace): Child[] {
   return [
     statusBar(state, context, workspace),
+    undoBar(state, context, workspace),
     paneSwitch(state, context),
     h("main", {
       class: `bench show-${state.pane}`, key: "bench",
@@ -50,39 +52,8 @@ function panes(state: State, context: Context, workspace: Workspace): VNode[] {
     divider(context, "terminal", "Height of the terminals", state.layout.terminal),
     terminalPane(state, context, workspace),
     divider(context, "activity", "Width of the activity", state.layout.activity),
-    activityPane(state, context)),
+    sidePane(state, context, workspace)),
   ];
-}
-
-function statusBar(state: State, context: Context, workspace: Workspace): VNode {
-  return h("div", { class: "statusbar", key: "statusbar" },
-    h("div", { class: "status-words", role: "status" }, stateBadge(workspace, since(state, workspace)), emulatedChip(workspace)),
-    h("div", { class: "status-actions" }, power(state, context, workspace)));
-}
-
-function since(state: State, workspace: Workspace): Child {
-  const { at, by } = presentState(state.events, workspace.state);
-  return at ? h("span", null, by && by !== state.page.user && `by ${by}, `, when(at, state.now)) : null;
-}
-
-function power(state: State, context: Context, workspace: Workspace): Child[] {
-  const busy = workspace.id in state.pending || workspace.state === "deleting" || workspace.state === "deleted";
-  const confirm = (kind: "confirm-stop" | "confirm-restart" | "confirm-delete"): void =>
-    context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
-  const running = workspace.state === "running";
-  return [
-    // At rest the one Start stands in the middle; it is up here when open files stand there.
-    canStart(workspace.state) && state.tabs.length > 0 && button("Start", () => start(context, workspace.id), { key: "start", disabled: busy }),
-    running && button("Restart", () => confirm("confirm-restart"), { key: "restart", disabled: busy }),
-    (running || isChanging(workspace.state)) &&
-      button("Stop", () => confirm("confirm-stop"), { key: "stop", disabled: busy || workspace.state === "stopping" }),
-    button("Delete", () => confirm("confirm-delete"), { key: "delete", disabled: busy, class: "quiet" }),
-  ];
-}
-
-function start(context: Context, id: string): void {
-  rememberToOpenTerminal(id);
-  void command(context, id, "start");
 }
 
 /** Asleep, starting or failed is no error page: what is known, and the one thing to do. */
@@ -94,22 +65,26 @@ function atRest(state: State, context: Context, workspace: Workspace): VNode {
     workspace.state === "failed" && detail && h("p", { class: "breakable" }, detail),
     h("p", null, restWords(workspace)),
     canStart(workspace.state) &&
-      button("Start", () => start(context, workspace.id), { class: "primary", disabled: workspace.id in state.pending, "aria-label": "Start the workspace" }));
+      button(startWord(workspace.state), () => start(context, workspace.id),
+        { class: "primary", disabled: workspace.id in state.pending, "aria-label": `${startWord(workspace.state)} the workspace` }));
 }
 
 function restWords(workspace: Workspace): string {
   switch (workspace.state) {
     case "creating": return "The machine is being made. Files and terminals appear when it runs.";
-    case "waking": return "The machine is starting. Files and terminals appear when it runs.";
+    case "waking": return "The machine is on its way. Files and terminals appear when it runs.";
+    case "parking": return "Its memory is being kept. Files are safe, and what runs goes on when it wakes.";
+    case "restoring": return "Files and memory become what they were then. What is there now is kept first.";
     case "stopping": return "The machine is being shut down cleanly. Files are safe.";
-    case "stopped": case "standby": return "Files are safe. Start it whenever you need it.";
+    case "standby": return "Files and memory are safe. Wake it whenever you need it: what ran goes on where it was.";
+    case "stopped": return "Files are safe. Start it whenever you need it.";
     case "failed": return "Files on its disk are kept. Starting it again tries anew.";
     case "deleting": case "deleted": return "It can be brought back over the API until the trash is emptied.";
     default: return "";
   }
 }
 
-const paneWords: [Pane, string][] = [["activity", "Activity"], ["terminal", "Terminal"], ["files", "Files"], ["editor", "Editor"]];
+const paneWords: [Pane, string][] = [["activity", "Activity"], ["time", "Time"], ["terminal", "Terminal"], ["files", "Files"], ["editor", "Editor"]];
 
 /** On a narrow screen one pane is seen at a time. */
 function paneSwitch(state: State, context: Context): VNode {

@@ -1,0 +1,40 @@
+/** The place beside the editor: Activity and Time, one at a time. Called by workspace.ts. */
+
+import type { Context } from "../commands/context";
+import * as time from "../commands/time";
+import type { Side, State, Workspace } from "../state/types";
+import { steps } from "./activity";
+import { h, type VNode } from "./dom";
+import { button } from "./parts";
+import { timePane } from "./time";
+
+const sides: [Side, string][] = [["activity", "Activity"], ["time", "Time"]];
+
+export function sidePane(state: State, context: Context, workspace: Workspace): VNode {
+  const [, label] = sides.find(([side]) => side === state.side)!;
+  const going = workspace.state.startsWith("delet") || workspace.state === "restoring";
+  return h("section", { class: "activity-area", "aria-label": label },
+    h("div", { class: "pane-head" },
+      h("div", { class: "side-tabs", role: "tablist", "aria-label": "What happened", onkeydown: (event: KeyboardEvent) => walk(state, context, event) },
+        sides.map(([side, word]) => tab(state, context, side, word))),
+      state.side === "time" && button("Checkpoint", () => time.ask(context, { kind: "checkpoint" }), { class: "small", disabled: going })),
+    h("div", { class: "side-body", id: "side-body", role: "tabpanel", "aria-labelledby": `side-${state.side}`, key: state.side },
+      state.side === "time" ? timePane(state, context, workspace) : steps(state, context)));
+}
+
+function tab(state: State, context: Context, side: Side, word: string): VNode {
+  const current = state.side === side;
+  return h("button", {
+    type: "button", role: "tab", key: side, id: `side-${side}`, "aria-selected": current ? "true" : "false", "aria-controls": "side-body",
+    tabindex: current ? "0" : "-1", onclick: () => context.store.dispatch({ type: "pane.shown", pane: side }),
+  }, word);
+}
+
+/** Left and right, as in every row of tabs. */
+function walk(state: State, context: Context, event: KeyboardEvent): void {
+  if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+  event.preventDefault();
+  const next: Side = state.side === "time" ? "activity" : "time";
+  context.store.dispatch({ type: "pane.shown", pane: next });
+  document.getElementById(`side-${next}`)?.focus();
+}
