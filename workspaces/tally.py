@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workspaces.counting import Count, Marks
+from workspaces.counting import NOTHING, Count, Marks
 from workspaces.models import Workspace
 from workspaces.models_policy import Tally
 
@@ -21,28 +21,38 @@ def count_of(tally: Tally | None) -> Count | None:
 
 
 def keep(looked: Iterable[tuple[Workspace, Count, Mapping[str, Any]]], before: Mapping[str, Tally]) -> None:
-    """New rows, changed rows, and that the rest was seen: each in one statement. A count that began anew takes back
-    a notice that was given."""
-    new, changed, seen = [], [], []
+    """Four statements for any number: new rows, changed rows, rows that only count anew from this look (all that
+    work), and that the rest was seen."""
+    new, changed, anew, seen = [], [], [], []
     at = None
     for workspace, count, said in looked:
         at = count.seen_at
         row = before.get(workspace.pk)
-        values = _values(count) | dict(said)
         if row is None:
-            new.append(Tally(workspace_id=workspace.pk, seen_at=at, **values))
+            new.append(Tally(workspace_id=workspace.pk, seen_at=at, **_values(count), **said))
             continue
-        if row.since != count.since or row.stage != count.marks.stage:
-            values |= NO_NOTICE
-        seen.append(row.pk)
-        if any(getattr(row, name) != value for name, value in values.items()):
-            for name, value in values.items():
-                setattr(row, name, value)
+        names = _changes(row, count, said)
+        if names <= {"since", "lag"} and names and count.since == at:
+            anew.append(row.pk)
+        elif names:
             changed.append(row)
+        seen.append(row.pk)
     Tally.objects.bulk_create(new, ignore_conflicts=True)
     Tally.objects.bulk_update(changed, COLUMNS, batch_size=100)
-    if seen:
-        Tally.objects.filter(pk__in=seen).update(seen_at=at)
+    for pks, values in ((anew, {"since": at, "lag": NOTHING}), (seen, {"seen_at": at})):
+        if pks:
+            Tally.objects.filter(pk__in=pks).update(**values)
+
+
+def _changes(row: Tally, count: Count, said: Mapping[str, Any]) -> set[str]:
+    """Sets what is new and names it. A count that began anew takes back a notice that was given."""
+    values = _values(count) | dict(said)
+    if row.since != count.since or row.stage != count.marks.stage:
+        values |= NO_NOTICE
+    names = {name for name, value in values.items() if getattr(row, name) != value}
+    for name in names:
+        setattr(row, name, values[name])
+    return names
 
 
 def _values(count: Count) -> dict[str, Any]:

@@ -122,6 +122,16 @@ def test_a_control_plane_that_was_off_counts_nothing_of_its_absence() -> None:
     assert later.passed(NOON + timedelta(hours=8)) == MOST
 
 
+def test_every_periodic_job_is_a_task_and_a_queue_that_stood_still_runs_none_twice() -> None:
+    from workspaces import tasks
+    from workspaces.config.celery import app
+
+    for name, entry in app.conf.beat_schedule.items():
+        assert entry["task"] in app.tasks, name
+        assert entry["options"]["expires"] <= entry["schedule"], name
+    assert app.tasks["workspaces.idle"].name == tasks.idle.name
+
+
 # -- end to end -----------------------------------------------------------------------------------------------------
 
 
