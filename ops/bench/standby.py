@@ -15,7 +15,7 @@ from ops.bench.figure import Figure
 from ops.bench.stage import Stage
 from ops.bench.start import change
 
-ROUNDS, DIRTY_MIB = 3, 64
+ROUNDS, DIRTY_MIB = 3, 256
 DIRTY = f"import os; held = [os.urandom(1 << 20) for _ in range({DIRTY_MIB})]; print(len(held), flush=True); input()"
 
 

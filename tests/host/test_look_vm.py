@@ -15,9 +15,24 @@ from tests.host.test_look import Look
 pytestmark = pytest.mark.vm
 SPEC = {"hostname": "box", "shape": {"cpus": 1, "memory_mib": 256}}
 #: Many small changes right before the death: some are in the journal alone.
-BUSY = ("cd /home/user; for n in $(seq 300); do mkdir -p t/$n; echo $n > t/$n/f; ln -s f t/$n/l; done; sync; "
-        "for n in $(seq 1 2 300); do rm -r t/$n; done; seq 100000 > numbers; sync; for n in $(seq 400); do "
-        "echo $n > u$n; done; sync -f /home/user/u1; for n in $(seq 400); do mv u$n v$n; done")
+BUSY = """
+import os, shutil
+os.chdir('/home/user')
+for n in range(300):
+    os.makedirs(f't/{n}')
+    open(f't/{n}/f', 'w').write(str(n))
+    os.symlink('f', f't/{n}/l')
+os.sync()
+for n in range(1, 300, 2):
+    shutil.rmtree(f't/{n}')
+open('numbers', 'w').write(''.join(f'{n}\\n' for n in range(1, 100_001)))
+os.sync()
+for n in range(400):
+    open(f'u{n}', 'w').write(str(n))
+os.fsync(os.open('u1', os.O_RDONLY))
+for n in range(400):
+    os.rename(f'u{n}', f'v{n}')
+"""
 
 
 async def test_a_killed_machines_head_reads_as_its_next_mount_would_find_it(cache: Path, tmp_path: Path) -> None:
@@ -28,7 +43,8 @@ async def test_a_killed_machines_head_reads_as_its_next_mount_would_find_it(cach
         taken = await hostd.operate(machine_id, "capture", checkpoint_id="then", memory=False)
         assert taken["state"] == "done" and taken["result"]["consistency"] == "clean", taken
         assert (await look.get("then", "files", b"/home/user")).headers["Berth-Disk"] == "clean"
-        ended = await hostd.exec(machine_id, BUSY, wait_s=120)
+        begun = await hostd.exec(machine_id, ["python3", "-c", BUSY])
+        ended = await hostd.end_of(machine_id, begun["id"])
         assert ended["outcome"] == {"kind": "exited", "code": 0}, ended
         changed = await look.changes("then", "head")
         assert changed["/home/user/numbers"] == changed["/home/user/t/2/l"] == "added"
