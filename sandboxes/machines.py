@@ -6,8 +6,10 @@ courier and commands; calls plans and hostlink. Takes specs and ids, never a per
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -16,7 +18,7 @@ from django.utils import timezone
 
 from sandboxes import errors
 from sandboxes.hostlink import HostLink, link_to
-from sandboxes.lifecycle import Phase
+from sandboxes.lifecycle import OperationKind, Phase
 from sandboxes.models import Host, Lease, PlanRun, RunState, Sandbox
 from sandboxes.plans import lease, runner
 from sandboxes.plans.catalog import PLANS
@@ -29,8 +31,15 @@ from sandboxes.spec import MachineSpec
 __all__ = ["Belief", "Grant", "LeaseLost", "Progress", "Subject", "believed", "carry_out", "forget", "link",
            "observe", "register_host", "release", "restless", "take"]
 
+logger = logging.getLogger(__name__)
+
 take, release = lease.take, lease.release
 SEEN_EVERY = timedelta(seconds=10)
+#: A host that has said nothing for so long is called silent. It may be well, and so may what runs there.
+SILENT_AFTER = timedelta(seconds=60)
+#: A body that no row names for so long is ended. Its disk stays until an admin says otherwise: a database that was
+#: put back from yesterday knows nothing of what was made today.
+STRAY_GRACE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Belief:
     open_plan: str = ""
     trouble: str = ""
     host_open: bool = True
+    host_silent: bool = False
     under_way: str = ""
     had_disk: bool = False
     can_park: bool = True           # nobody knows better while no host was chosen
@@ -77,7 +87,7 @@ def _belief(row: Sandbox, host: Host | None, plan: str, trouble: str, generation
         return known
     return replace(
         known, host=host.pk, accelerator=host.capabilities.get("accelerator"), host_open=not host.draining,
-        can_park=bool(host.capabilities.get("memory_images")),
+        can_park=bool(host.capabilities.get("memory_images")), host_silent=is_silent(host),
         park_failed=host.draining and _has_failed("park", row.pk, generation))
 
 
@@ -161,9 +171,47 @@ def look_at(host: Host) -> set[str]:
     Raises HostUnreachable."""
     door = link_to(host.address)
     _note_host(host, door.host())
-    seen = {m["machine_id"]: m["phase"] for m in door.machines()}
+    seen = {m["machine_id"]: m for m in door.machines()}
+    # The rows after the host: whatever is there was named in a row before it was made.
     believed_here = dict(Sandbox.objects.filter(host=host).values_list("machine_id", "phase"))
-    return {mid for mid, phase in believed_here.items() if seen.get(mid, Phase.ABSENT.value) != phase}
+    _note_strays(host, {mid: said for mid, said in seen.items() if mid not in believed_here})
+    return {mid for mid, phase in believed_here.items()
+            if seen.get(mid, {}).get("phase", Phase.ABSENT.value) != phase}
+
+
+def is_silent(host: Host) -> bool:
+    return host.last_seen_at is None or host.last_seen_at < timezone.now() - SILENT_AFTER
+
+
+def _note_strays(host: Host, there: dict[str, dict[str, Any]]) -> None:
+    """Machines that nobody owns: noted, and their bodies ended when the grace is over. Raises HostUnreachable."""
+    now = timezone.now()
+    left = {mid: said for mid, said in there.items() if said["phase"] not in runner.NO_DISK}
+    since = {mid: host.strays.get(mid, now.isoformat()) for mid in left}
+    if since != host.strays:
+        host.strays = since
+        host.save(update_fields=["strays"])
+    for mid, said in left.items():
+        old = datetime.fromisoformat(since[mid]) < now - STRAY_GRACE
+        if old and said["phase"] not in (Phase.STOPPED, Phase.PARKED, Phase.DEAD):
+            logger.warning("host %s runs %s, which nobody owns: ended, its disk stays", host.pk, mid)
+            _end_stray(host, mid, int(said["generation"]), OperationKind.KILL)
+
+
+def destroy_stray(host: Host, machine_id: str) -> None:
+    """Body, disk and all, because an admin says so. Raises NotFound when it is no stray."""
+    if Sandbox.objects.filter(pk=machine_id, host=host).exists() or machine_id not in host.strays:
+        raise errors.NotFound("there is no machine of that name that nobody owns")
+    seen = link_to(host.address).observe(machine_id)
+    _end_stray(host, machine_id, int(seen["generation"]), OperationKind.DESTROY)
+
+
+def _end_stray(host: Host, machine_id: str, generation: int, kind: OperationKind) -> None:
+    try:
+        link_to(host.address).start_operation(machine_id, f"stray-{kind}-{generation}-{int(time.time())}", kind,
+                                              generation)
+    except errors.Busy:
+        pass  # it is at it already
 
 
 def register_host(host_id: str, name: str, address: str) -> Host:

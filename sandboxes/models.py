@@ -27,6 +27,7 @@ class Host(models.Model):
     schedulable = models.BooleanField(default=True, help_text="Off: what is here stays, nothing new comes")
     draining = models.BooleanField(default=False, help_text="Its machines are being put to rest; none starts")
     last_seen_at = models.DateTimeField(null=True, blank=True)
+    strays = models.JSONField(default=dict, blank=True, help_text="Machines there that no row names: id -> since when")
     feed_seq = models.BigIntegerField(default=0, help_text="The last fact of its feed that became events")
 
     def __str__(self) -> str:

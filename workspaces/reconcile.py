@@ -259,7 +259,7 @@ def _capture_failed(workspace: Workspace, checkpoint_id: str, code: str, detail:
 
 def sweep() -> set[str]:
     """Everything that may need a look: what changes, what is due, and where a host says otherwise."""
-    return _changing() | machines.restless() | _contradicted()
+    return _changing() | machines.restless() | _contradicted() | _silenced()
 
 
 def _changing() -> set[str]:
@@ -270,6 +270,17 @@ def _changing() -> set[str]:
     return {*Workspace.objects.filter(state__in=moving).values_list("pk", flat=True),
             *resting.values_list("pk", flat=True), *due.values_list("pk", flat=True),
             *moments.values_list("workspace_id", flat=True)} - machines.pausing()
+
+
+def _silenced() -> set[str]:
+    """Those at rest whose host fell silent, or is heard again, and who do not say so yet."""
+    found: set[str] = set()
+    resting = Workspace.objects.filter(state__in=("running", "standby", "stopped"))
+    for host in machines.hosts():
+        here = resting.filter(pk__in=machines.machines_on(host))
+        told = here.filter(state_reason="host_unreachable")
+        found |= set((here.exclude(pk__in=told) if machines.is_silent(host) else told).values_list("pk", flat=True))
+    return found
 
 
 def _contradicted() -> set[str]:

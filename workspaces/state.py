@@ -103,6 +103,7 @@ class Facts:
     trouble: str = ""              # why the open plan waits, e.g. "host_unreachable"
     cause: str = ""
     host_open: bool = True         # False while the host puts its machines to rest
+    host_silent: bool = False      # it may be well, and so may what is there: nothing changes but the reason shown
     under_way: str = ""            # the operation that the host is at, e.g. "park"
     can_park: bool = True          # its host keeps memory images
     park_failed: bool = False      # it tried while it was being drained, and could not
@@ -294,16 +295,21 @@ def visible(facts: Facts) -> tuple[str, str]:
         return "failed", facts.failed_reason
     if facts.intent == "stopped":
         ending = facts.phase in LIVE or facts.phase is Phase.PARKED
-        return ("stopping", facts.trouble) if ending else ("stopped", facts.cause)
+        return ("stopping", facts.trouble) if ending else ("stopped", _why(facts))
     if not facts.host_open:
         return _visible_drained(facts), "host_draining"
     if facts.intent == "standby":
         return _visible_standby(facts)
     running = facts.phase is Phase.RUNNING and facts.booted_generation >= facts.generation
     if running and facts.under_way != "park":
-        return "running", facts.cause
+        return "running", _why(facts)
     changing = "waking" if facts.was_running else "creating"
     return changing, facts.trouble or facts.stage
+
+
+def _why(facts: Facts) -> str:
+    """Of a state at rest: what caused it, unless nobody can say now whether it is still so."""
+    return "host_unreachable" if facts.host_silent else facts.cause
 
 
 def _visible_drained(facts: Facts) -> str:
@@ -316,7 +322,7 @@ def _visible_drained(facts: Facts) -> str:
 
 def _visible_standby(facts: Facts) -> tuple[str, str]:
     if facts.phase is Phase.PARKED:
-        return "standby", facts.cause
+        return "standby", _why(facts)
     if facts.phase in GONE and not facts.was_running:
         return "creating", facts.trouble or facts.stage
     return "parking", facts.trouble or facts.stage

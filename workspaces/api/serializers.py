@@ -361,6 +361,11 @@ class SessionOut(serializers.Serializer[Any]):
     csrf_token = serializers.CharField()
 
 
+class StrayOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    since = serializers.DateTimeField()
+
+
 class HostOut(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
@@ -373,6 +378,7 @@ class HostOut(serializers.Serializer[Any]):
     capacity = serializers.DictField()
     images = serializers.DictField()
     machines = serializers.IntegerField()
+    strays = StrayOut(many=True, help_text="Machines there that nobody owns; see `manage.py berth_strays`")
 
 
 class ReadyOut(serializers.Serializer[Any]):

@@ -109,4 +109,4 @@ def host(row: Host, machine_count: int, reachable: bool) -> dict[str, Any]:
     return {"id": row.pk, "name": row.name, "version": row.version, "schedulable": row.schedulable,
             "draining": row.draining, "reachable": reachable, "last_seen_at": instant(row.last_seen_at),
             "capabilities": row.capabilities, "capacity": row.capacity, "images": row.images,
-            "machines": machine_count}
+            "machines": machine_count, "strays": [{"id": mid, "since": at} for mid, at in sorted(row.strays.items())]}
