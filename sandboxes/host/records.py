@@ -54,7 +54,8 @@ class Record:
     def asked(self) -> Json:
         """What is known when it is asked for; the rest of the fields are told later by `apply`."""
         return {"exec_id": self.exec_id, "seq": self.seq, "epoch": self.epoch, "request": self.request,
-                "actor": self.actor, "asked_at": self.asked_at, "continued_from": self.continued_from}
+                "actor": self.actor, "asked_at": self.asked_at,
+                **({"continued_from": self.continued_from} if self.continued_from else {})}
 
     def as_captured(self) -> Json:
         """What a capture keeps of an exec that runs in it: enough to make a record of its process' continuation."""

@@ -13,9 +13,8 @@ import json
 import os
 import socket
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandboxes.guest.agent.loop import HUP, IN, Loop, Timer
 
@@ -29,8 +28,7 @@ DEFAULT_TTL_S, MOST_TTL_S = 3600.0, 7 * 86_400.0
 SILENCE_S = 10.0
 
 
-@dataclass
-class Hold:
+class Hold(NamedTuple):
     reason: str
     ends: float
     timer: Timer

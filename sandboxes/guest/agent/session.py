@@ -28,7 +28,8 @@ class Session:
     """`methods` maps a name to a call: it returns a result, or None when it will finish the stream itself."""
 
     def __init__(self, methods: dict[str, Method], info: Callable[[], dict[str, Any]],
-                 refuse_epoch: Callable[[int], Refusal | None], must_wait: Callable[[str], bool]) -> None:
+                 refuse_epoch: Callable[[int], Refusal | None],
+                 must_wait: Callable[[str], bool] = lambda _method: False) -> None:
         self._methods, self._info, self._refuse_epoch, self._must_wait = methods, info, refuse_epoch, must_wait
         self._reader = wire.FrameReader()
         self._joiner = wire.MessageJoiner()
