@@ -6,6 +6,7 @@ courier and commands; calls plans and hostlink. Takes specs and ids, never a per
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from dataclasses import dataclass, replace
@@ -207,11 +208,9 @@ def destroy_stray(host: Host, machine_id: str) -> None:
 
 
 def _end_stray(host: Host, machine_id: str, generation: int, kind: OperationKind) -> None:
-    try:
-        link_to(host.address).start_operation(machine_id, f"stray-{kind}-{generation}-{int(time.time())}", kind,
-                                              generation)
-    except errors.Busy:
-        pass  # it is at it already
+    operation_id = f"stray-{kind}-{generation}-{int(time.time())}"
+    with contextlib.suppress(errors.Busy):  # it is at it already
+        link_to(host.address).start_operation(machine_id, operation_id, kind, generation)
 
 
 def register_host(host_id: str, name: str, address: str) -> Host:

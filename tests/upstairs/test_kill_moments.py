@@ -1,5 +1,5 @@
-"""A worker dies between any two steps of a park, a capture, a rollback, a clone, a drop or a wake, and hostd dies in the
-middle of each: nothing is left over, nothing is done twice to anybody's eyes, and what was wanted becomes true.
+"""A worker dies between any two steps of a park, a capture, a rollback, a clone, a drop or a wake, and hostd dies in
+the middle of each: nothing is left over, nothing is done twice to anybody's eyes, and what was wanted becomes true.
 """
 
 from __future__ import annotations
