@@ -62,7 +62,7 @@ def reconcile(workspace_id: str) -> Again:
 
 def _work(workspace_id: str, grant: machines.Grant) -> Again:
     until = time.monotonic() + BUDGET_S
-    machines.observe(grant)
+    look: machines.Look | None = machines.observe(grant)
     while True:
         workspace = Workspace.objects.filter(pk=workspace_id).first()
         if workspace is None:
@@ -73,14 +73,16 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
             machines.settle(grant)
             _announce_again(workspace_id)
             return Again.NO
-        again = _one(wanted, workspace, grant, until)
+        again = _one(wanted, workspace, grant, until, look)
+        look = None
         if again is not None:
             return again
         if time.monotonic() >= until:
             return Again.NOW
 
 
-def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, until: float) -> Again | None:
+def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, until: float,
+         look: machines.Look | None) -> Again | None:
     """Does one thing; None means: ask the rule book again."""
     if wanted is Next.FORGET:
         _forget(workspace)
@@ -88,7 +90,7 @@ def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, until: float
     if wanted in (Next.NOTE_DEATH, Next.NOTE_POWER_OFF):
         _note_end(workspace.pk, wanted)
         return None
-    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until)
+    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, look)
     if progress.state == "done" and wanted is Next.PURGE:
         machines.vanish(grant)
     return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state)

@@ -115,8 +115,8 @@ def test_lists_page_through_everything_once_while_rows_come_and_go(api: Api, ann
     assert sorted(seen) == sorted(made)
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=-1", "cursor=zzz", "cursor=W10", "state=on",
-                                   "cursor=%00", "label.=x", "name=%00", "wait=maybe"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=-1", "cursor=zzz", "cursor=W10",
+                                   "state=on", "cursor=%00", "label.=x", "name=%00", "wait=maybe"])
 def test_a_query_that_is_not_right_is_refused(api: Api, query: str) -> None:
     answer = api("POST" if query.startswith("wait") else "GET", f"workspaces?{query}",
                  {"name": "x"} if query.startswith("wait") else None)
