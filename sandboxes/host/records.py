@@ -53,6 +53,10 @@ class Record:
         return {"exec_id": self.exec_id, "seq": self.seq, "epoch": self.epoch, "request": self.request,
                 "actor": self.actor, "asked_at": self.asked_at}
 
+    def whole(self) -> Json:
+        """Everything in one, as `Record(**…)` takes it."""
+        return {**self.asked(), **{name: getattr(self, name) for name in LATER}}
+
     def apply(self, happened: Json) -> None:
         for name in LATER:
             if name in happened:
