@@ -63,7 +63,7 @@ async def test_interrupt_by_key_and_by_call_reach_what_runs_in_front(guest: Gues
         stream = await guest.output(exec_id)
         await guest.stdin(exec_id, b"PS1=at''-prompt:\n", eof=False)
         await read_until(stream, b"at-prompt:")
-        await guest.stdin(exec_id, b"sh -c 'echo in-\"\"front; sleep 600'\n", eof=False)
+        await guest.stdin(exec_id, b"sh -c 'echo in-\"\"front; exec sleep 600'\n", eof=False)
         await read_until(stream, b"in-front")
         if interrupt == "key":
             await guest.stdin(exec_id, b"\x03", eof=False)
