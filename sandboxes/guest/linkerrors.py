@@ -29,6 +29,8 @@ _CONFLICTS = frozenset(("stdin_closed", "exec_ended", "not_a_terminal", "not_att
 def error_of(body: dict[str, Any]) -> SandboxError:
     """The exception for an ERROR or REFUSE message. An unknown code stays the code of a plain SandboxError."""
     rest = {key: value for key, value in body.items() if key not in ("code", "detail", "reason", "nonce")}
+    if "field" in rest:  # the agent names the field; callers read `errors` by field
+        rest["errors"] = {str(rest.pop("field")): [str(body.get("detail", ""))]}
     code, detail, reason = str(body.get("code", "internal")), str(body.get("detail", "")), body.get("reason")
     return _class_of(code)(detail, code=code, reason=reason, **rest)
 

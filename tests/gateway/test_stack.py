@@ -124,7 +124,8 @@ def test_signal_and_kill_reach_the_tree(anna: httpx.Client, base: str) -> None:
 
 
 @pytest.mark.parametrize(("body", "field"), [
-    ({"command": "true", "cwd": 5}, "cwd"), ({"command": "true", "unknown": 1}, "unknown"), ({}, "command"),
+    ({"command": "true", "cwd": 5}, "cwd"), ({"command": "true", "cwd": "/nope"}, "cwd"),
+    ({"command": "true", "unknown": 1}, "unknown"), ({}, "command"),
     ({"command": "a\0b"}, "command"), ({"command": "true", "wait_s": 301}, "wait_s"),
     ({"command": "true", "tty": {"cols": 0, "rows": 1}}, "tty")])
 def test_bad_exec_bodies_are_named_by_field(anna: httpx.Client, base: str, body: dict, field: str) -> None:

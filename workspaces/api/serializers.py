@@ -140,7 +140,7 @@ class WorkspaceOut(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=STATES)
     state_reason = serializers.CharField(allow_null=True)
     owner = serializers.CharField()
-    role = serializers.ChoiceField(choices=("viewer", "operator", "owner"))
+    role = serializers.ChoiceField(choices=("viewer", "operator", "owner"), allow_null=True)
     image = serializers.CharField()
     cpus = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
