@@ -51,7 +51,7 @@ def _host_rebooted(state: Path) -> bool:
 
 def _note_boot(state: Path) -> None:
     """Last, so that a hostd that dies while it adopts after a reboot still knows of the reboot next time."""
-    with contextlib.suppress(DiskFull):  # a full disk must not keep hostd down; at worst the next start says "rebooted" again
+    with contextlib.suppress(DiskFull):  # it must not keep hostd down; at worst the next start says "rebooted" again
         durable.write_json(state / "boot.json", {"boot_id": BOOT_ID.read_text().strip()})
 
 
