@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sqlite3
 import stat
 import threading
 from pathlib import Path
@@ -76,6 +77,21 @@ def test_a_host_nobody_named_is_refused() -> None:
 ])
 def test_a_socket_is_opened_by_our_own_origin_or_by_no_browser(headers: dict[bytes, bytes], allowed: bool) -> None:
     assert origin.may_connect(headers) is allowed
+
+
+@pytest.mark.parametrize("former_mode", [None, 0o644])
+def test_only_its_owner_reads_the_database_whatever_made_it(tmp_path: Path, former_mode: int | None,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BERTH_DATABASE_URL", raising=False)
+    if former_mode is not None:
+        (tmp_path / "db.sqlite3").touch(mode=former_mode)
+    name = str(place.database(tmp_path)["NAME"])
+    with sqlite3.connect(name) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE sessions (key TEXT)")
+        database.commit()
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 3 and set(modes.values()) == {0o600}
 
 
 def test_the_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
