@@ -172,6 +172,8 @@ def problem_headers(problem: Problem) -> Headers:
     wait = problem.extra.get("retry_after_s")
     if isinstance(wait, int | float):
         headers.append((b"retry-after", b"%d" % max(1, round(wait))))
+    if "content_range" in problem.extra:
+        headers.append((b"content-range", str(problem.extra["content_range"]).encode("ascii")))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="berth"'))
     if "allow" in problem.extra:

@@ -14,7 +14,7 @@ import aiohttp
 
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
-from workspaces.gateway import relay
+from workspaces.gateway import once, relay
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
@@ -128,7 +128,16 @@ async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: st
     body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
     call = Call("POST", f"{workspace_id}/execs/{exec_id}/{verb}", "",
                 {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode())
-    await relay.answer_from(exchange, await gate.hostd.send(call))
+    if exchange.header(b"idempotency-key") is None:
+        await relay.answer_from(exchange, await gate.hostd.send(call))
+        return
+
+    async def look(_exec_id: str) -> Any:
+        seen = Call("GET", f"{workspace_id}/execs/{exec_id}", "", call.headers, repeatable=True)
+        return (await gate.hostd.json(seen))[1]
+
+    await once.answer(gate, exchange, actor, workspace_id,
+                      once.Deed([verb, exec_id, body], "id", lambda: gate.hostd.json(call), look))
 
 
 async def kill(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
