@@ -116,7 +116,8 @@ def test_lists_page_through_everything_once_while_rows_come_and_go(api: Api, ann
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=-1", "cursor=zzz", "cursor=W10",
-                                   "state=on", "cursor=%00", "label.=x", "name=%00", "wait=maybe"])
+                                   "state=on", "cursor=%00", "label.=x", "name=%00", "wait=maybe",
+                                   "cpus=x", "team=a", "stat=running"])
 def test_a_query_that_is_not_right_is_refused(api: Api, query: str) -> None:
     answer = api("POST" if query.startswith("wait") else "GET", f"workspaces?{query}",
                  {"name": "x"} if query.startswith("wait") else None)
@@ -136,6 +137,8 @@ def test_filters_by_state_name_and_label(api: Api, ann: User) -> None:
     assert names("state=deleted") == ["gone"]
     assert names("state=creating") == ["red"]
     assert names("name=red") == ["red"] and names("name=re") == []
+    assert names("cpus=1&memory_mib=512") == ["blue", "red"] and names("cpus=2") == []
+    assert names(f"id={red.pk}") == ["red"] and names("image=other") == []
     assert names("label.team=a") == ["red"] and names("label.team=c") == []
     assert names("label.odd.key/x=1&label.team=a") == ["red"]
     assert names("label.x__y=1") == [] and names("label.a'b=1") == []

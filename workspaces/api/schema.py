@@ -54,6 +54,9 @@ WORKSPACE_FILTERS = [
     query_parameter("name", OpenApiTypes.STR, "Only this name"),
     query_parameter("owner", OpenApiTypes.STR, "Only this person's"),
     query_parameter("image", OpenApiTypes.STR, "Only this image"),
+    query_parameter("id", OpenApiTypes.STR, "Only this one"),
+    *(query_parameter(name, {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "Only those of this size")
+      for name in ("cpus", "memory_mib", "disk_gib")),
     query_parameter("label.KEY", OpenApiTypes.STR, "Only those whose label KEY has this value"),
 ]
 

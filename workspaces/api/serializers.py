@@ -26,8 +26,8 @@ class GpuIn(StrictSerializer):
 
 
 class IdleIn(StrictSerializer):
-    standby_after_s = StrictWhole(min_value=60, max_value=366 * 86400, required=False, allow_null=True)
-    stop_after_s = StrictWhole(min_value=60, max_value=366 * 86400, required=False, allow_null=True)
+    standby_after_s = StrictWhole(min_value=1, max_value=366 * 86400, required=False, allow_null=True)
+    stop_after_s = StrictWhole(min_value=1, max_value=366 * 86400, required=False, allow_null=True)
 
 
 class SecretUseIn(StrictSerializer):

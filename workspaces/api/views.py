@@ -31,6 +31,8 @@ from workspaces.state import Answer
 READ, WRITE = "workspaces:read", "workspaces:write"
 REACHED = {"start": "running", "restart": None, "stop": "stopped", "standby": "standby", "undelete": None,
            "delete": "deleted"}
+TEXT_FILTERS = {"id": "pk", "name": "name", "owner": "owner__username", "image": "image"}
+WHOLE_FILTERS = ("cpus", "memory_mib", "disk_gib")
 Deed = Callable[[Actor, Workspace], tuple[Workspace, Answer]]
 
 
@@ -168,7 +170,8 @@ def _check_gpu(fields: dict[str, Any]) -> None:
 
 
 def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace]:
-    """`?state=&name=&owner=&image=&label.KEY=`. The trash is shown to those who ask for it."""
+    """`?state=&label.KEY=` and fields by name. The trash is shown to those who ask for it; what is no filter is
+    refused, because a list that silently ignored one would be taken for the answer."""
     state = queries.text(request, "state")
     if state is None:
         rows = rows.exclude(intent="deleted")
@@ -176,13 +179,15 @@ def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace
         raise queries.refuse("state", f"One of {', '.join(STATES)}.")
     else:
         rows = rows.filter(state=state)
-    for name, column in (("name", "name"), ("owner", "owner__username"), ("image", "image")):
-        said = queries.text(request, name)
-        if said is not None:
-            rows = rows.filter(**{column: said})
     for parameter in request.GET:
         if parameter.startswith("label."):
             rows = _labelled(rows, parameter.removeprefix("label."), queries.text(request, parameter) or "")
+        elif parameter in TEXT_FILTERS:
+            rows = rows.filter(**{TEXT_FILTERS[parameter]: queries.text(request, parameter)})
+        elif parameter in WHOLE_FILTERS:
+            rows = rows.filter(**{parameter: queries.whole(request, parameter, 0, 0, 2**31 - 1)})
+        elif parameter not in ("state", "limit", "cursor"):
+            raise queries.refuse(parameter[:100], "There is no such filter.")
     return rows
 
 
