@@ -24,6 +24,7 @@ PREFIX = "/api/v1/workspaces"
 OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/(?P<rest>(?:execs|files|metrics)(?:/.*)?)\Z", re.DOTALL)
 CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete))?)?\Z")
 TERMINAL = re.compile(rf"\A/ws/v1/workspaces/(?P<workspace>{ID})/terminals/(?P<exec>{ID})\Z")
+EVENTS = re.compile(rf"\A/ws/v1/(?:events|workspaces/(?P<workspace>{ID})/events)\Z")
 
 #: below /api/v1/workspaces/{id}/ -> method -> handler(gate, exchange, workspace_id, exec_id?)
 EXEC_ROUTES: dict[str, dict[str, Bound]] = {
