@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 #: How long one call may long-poll hostd and go on with further slices.
 BUDGET_S = 1.5
+ENDED_BY_ITSELF = (Next.NOTE_DEATH, Next.NOTE_POWER_OFF)
 
 
 class Again(Enum):
@@ -87,7 +88,7 @@ def _one(wanted: Next, workspace: Workspace, grant: machines.Grant, until: float
     if wanted is Next.FORGET:
         _forget(workspace)
         return Again.NO
-    if wanted in (Next.NOTE_DEATH, Next.NOTE_POWER_OFF):
+    if wanted in ENDED_BY_ITSELF:
         _note_end(workspace.pk, wanted)
         return None
     progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, look)
@@ -138,9 +139,17 @@ def _announce_again(workspace_id: str) -> None:
 
 @receiver(signals.body_changed)
 def on_body_changed(sender: Any, machine_id: str, **_: Any) -> None:
-    """Within the plan runner's transaction: a phase and what people see change together."""
+    """Within the plan runner's transaction: a phase and what people see change together.
+
+    An end that nobody asked for is noted here already, so that nobody is told first that the machine is waking.
+    """
     workspace = Workspace.objects.select_for_update().filter(pk=machine_id).first()
-    if workspace is not None:
+    if workspace is None:
+        return
+    wanted = next_plan(gather(workspace))
+    if wanted in ENDED_BY_ITSELF:
+        _note_end(workspace.pk, wanted)
+    else:
         announce(workspace, gather(workspace), SYSTEM, workspace.cause)
 
 
