@@ -19,6 +19,7 @@ from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.hostd import Call
+from workspaces.gateway.permission import Permitted
 from workspaces.gateway.repeats import exec_named
 from workspaces.gateway.upstairs import Place
 
@@ -52,7 +53,7 @@ async def start(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     call = Call("POST", f"{workspace_id}/execs", exchange.query_string, headers, sent, repeatable=True,
                 longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
     gate.activity.happened(workspace_id, "exec")
-    async with Departure(exchange.receive):
+    async with Permitted(gate, exchange, place, "exec"), Departure(exchange.receive):
         response = await _known(gate, call, named.exec_id, body) if named.again else None
         if response is None:
             response = await gate.wake.then(actor, place, CAUSE, wake_s, lambda: gate.hostd.send(call))
@@ -85,7 +86,7 @@ async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs/{exec_id}", exchange.query_string, as_actor(actor, place),
                 repeatable=True, longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
-    async with Departure(exchange.receive):
+    async with Permitted(gate, exchange, place, "exec"), Departure(exchange.receive):
         response = await gate.hostd.send(call)
     await relay.answer_from(exchange, response)
 
@@ -94,7 +95,8 @@ async def output(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs/{exec_id}/output", exchange.query_string, as_actor(actor, place),
                 repeatable=True)
-    await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
+    async with Permitted(gate, exchange, place, "exec"):
+        await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
 
 
 async def stream(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
@@ -105,7 +107,8 @@ async def stream(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str
     if last is not None and last.isdigit():
         headers["Last-Event-ID"] = last
     call = Call("GET", f"{workspace_id}/execs/{exec_id}/stream", exchange.query_string, headers, repeatable=True)
-    await relay.events_from(exchange, await gate.hostd.send(call))
+    async with Permitted(gate, exchange, place, "exec"):
+        await relay.events_from(exchange, await gate.hostd.send(call))
 
 
 async def stdin(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:

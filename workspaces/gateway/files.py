@@ -21,6 +21,7 @@ from workspaces.gateway.execs import as_actor, must_operate, next_url
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.headers import TO_HOST
 from workspaces.gateway.hostd import Call
+from workspaces.gateway.permission import Permitted
 from workspaces.gateway.upstairs import Place
 
 READ, WRITE = "files:read", "files:write"
@@ -64,8 +65,9 @@ async def content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     call = Call(exchange.method, f"{workspace_id}/files/content", exchange.query_string,
                 passed(exchange, actor, place), repeatable=True, longest_s=BEGIN_S)
     response = await asked(gate, exchange, actor, place, call)
-    await relay.answer_from(exchange, response, inert=True,
-                            moved=lambda: gate.activity.happened(workspace_id, CAUSE))
+    async with Permitted(gate, exchange, place, READ):
+        await relay.answer_from(exchange, response, inert=True,
+                                moved=lambda: gate.activity.happened(workspace_id, CAUSE))
 
 
 async def put_content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:

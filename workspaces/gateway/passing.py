@@ -24,7 +24,20 @@ LONGEST_NUMBER = 15
 async def to_daphne(gate: Gate, exchange: Exchange) -> None:
     client = gate.access.client(exchange)
     with gate.daphne_requests.one_of(holder_of(exchange, client[0])):
-        await gate.daphne.pass_on(exchange, client)
+        await gate.daphne.pass_on(exchange, client, await most_bytes(gate, exchange))
+
+
+async def most_bytes(gate: Gate, exchange: Exchange) -> int:
+    """How large a body may be: what a stranger sends is kept here before anybody asked who it is, so it is small. To
+    sign in needs little, and so do the admin's forms (whose CSRF token is in the body, so they count as strange)."""
+    limits = gate.config.limits
+    if not exchange.has_body or (exchange.declared_length or limits.json_body_bytes) <= limits.stranger_body_bytes:
+        return limits.stranger_body_bytes
+    try:
+        await gate.access.actor(exchange)
+    except Problem:
+        return limits.stranger_body_bytes
+    return limits.json_body_bytes
 
 
 def holder_of(exchange: Exchange, address: str) -> str:
