@@ -9,7 +9,8 @@ import pytest
 from django.test import Client
 
 from tests.upstairs.conftest import HOST, Api, actor, make
-from workspaces import services
+from workspaces import events, services
+from workspaces.actors import SYSTEM
 from workspaces.api.serializers import EventOut, HostOut, MeOut, TokenOut, WorkspaceOut
 from workspaces.models import Event, Membership, User, Workspace
 
@@ -153,6 +154,17 @@ def test_an_admin_sees_everybodys_metadata_and_nobodys_variables(ann: User, root
     assert [row["id"] for row in listed] == [workspace.pk]
     without_scope = Api(root, "workspaces:read")
     assert without_scope("GET", f"workspaces/{workspace.pk}").status_code == 404
+
+
+def test_an_admin_sees_that_something_happened_and_not_what_was_run(ann: User, root: User) -> None:
+    workspace = make(ann, "box")
+    events.append(workspace, "exec.started", SYSTEM, {"command": "echo canary"})
+    events.append(workspace, "file.written", SYSTEM, {"path": "/canary"})
+    path = f"workspaces/{workspace.pk}/events"
+    assert b"canary" in Api(ann)("GET", path).content
+    seen = Api(root)("GET", path)
+    assert {"exec.started", "file.written"} < {event["kind"] for event in seen.json()["results"]}
+    assert b"canary" not in seen.content
 
 
 def test_patch_changes_what_may_be_changed_and_only_then(api: Api, ann: User) -> None:

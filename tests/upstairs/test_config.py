@@ -115,6 +115,13 @@ def test_logs_hold_no_query_strings_and_no_tokens(line: str, kept: str) -> None:
     assert logs.WithoutQuery().filter(record) and record.getMessage() == kept
 
 
+def test_a_path_cannot_forge_a_line_of_the_log() -> None:
+    line = 'user:a "GET /x\r\n2026-01-01 INFO all is well\x1b[2J\u2028" 404 1ms'
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "%s", (line,), None)
+    assert logs.WithoutQuery().filter(record)
+    assert record.getMessage() == r'user:a "GET /x\r\n2026-01-01 INFO all is well\x1b[2J\u2028" 404 1ms'
+
+
 def test_a_database_url_is_taken_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BERTH_DATABASE_URL", "postgresql://u:p%40ss@db:5433/berth")
     said = place.database(tmp_path)

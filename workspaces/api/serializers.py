@@ -105,7 +105,8 @@ class WorkspaceCreate(WorkspacePatch):
 
 class TokenCreate(StrictSerializer):
     name = StrictText(max_length=100)
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=sorted(SCOPES)), required=False, max_length=20)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=sorted(SCOPES)), required=False, max_length=20,
+                                   allow_empty=False)  # nobody who grants nothing means everything
     workspace_ids = serializers.ListField(child=serializers.RegexField(ID_PATTERN), required=False, allow_null=True,
                                           max_length=200)
     expires_in_s = StrictWhole(min_value=1, max_value=10 * 366 * 86400, required=False, allow_null=True)

@@ -140,11 +140,13 @@ class EventList(APIView):
                    parameters=[query_parameter("after", int, "Events with a higher number only"), LIST[0]],
                    responses=EventOut(many=True))
     def get(self, request: Request, workspace_id: str) -> Response:
-        row = selectors.workspace_for(actor_of(request), workspace_id, metadata=True)
+        actor = actor_of(request)
+        row = selectors.workspace_for(actor, workspace_id, metadata=True)
+        is_member = selectors.workspaces_of(actor).filter(pk=row.pk).exists()
         after = queries.whole(request, "after", 0, 0, 2**63 - 1)
         limit = queries.whole(request, "limit", queries.DEFAULT_LIMIT, 1, queries.MAX_LIMIT)
         found = events.since(row, after, limit + 1)
-        shown = [events.to_json(event) for event in found[:limit]]
+        shown = [events.to_json(event, content=is_member) for event in found[:limit]]
         more = queries.next_url(request, after=shown[-1]["seq"]) if len(found) > limit else None
         return Response({"results": shown, "next": more})
 
