@@ -30,14 +30,14 @@ async def to_daphne(gate: Gate, exchange: Exchange) -> None:
 async def most_bytes(gate: Gate, exchange: Exchange) -> int:
     """How large a body may be: what a stranger sends is kept here before anybody asked who it is, so it is small. To
     sign in needs little, and so do the admin's forms (whose CSRF token is in the body, so they count as strange)."""
-    limits = gate.config.limits
-    if not exchange.has_body or (exchange.declared_length or limits.json_body_bytes) <= limits.stranger_body_bytes:
-        return limits.stranger_body_bytes
+    known, strange = gate.config.limits.json_body_bytes, gate.config.limits.stranger_body_bytes
+    if not exchange.has_body or (exchange.declared_length or known) <= strange:
+        return min(known, strange)
     try:
         await gate.access.actor(exchange)
     except Problem:
-        return limits.stranger_body_bytes
-    return limits.json_body_bytes
+        return min(known, strange)
+    return known
 
 
 def holder_of(exchange: Exchange, address: str) -> str:
