@@ -269,3 +269,13 @@ async def test_an_upload_of_which_the_guest_takes_nothing_ends(hostd: House, mon
     hostile = await hostd.machine({"file.write": takes_nothing})
     status, said, _ = await hostd.call("PUT", f"{hostile}/files/content?path=/x", data=bytes(MIB))
     assert (status, said["code"]) == (502, "agent_lost")
+
+
+@pytest.mark.parametrize("word", ["microvm,kernel=/etc/shadow", "../x", "Micro", "", 7])
+async def test_a_machine_s_kind_is_one_word(hostd: House, word: Any) -> None:
+    """It becomes part of QEMU's options and of a template's folder."""
+    spec = {"machine_id": "m" * 20, "generation": 1, "image": "default", "disk_gib": 1, "hostname": "h", "env": {},
+            "shape": {"cpus": 1, "memory_mib": 64, "machine": word}}
+    body = {"operation_id": "o", "kind": "create_disk", "generation": 1, "spec": spec}
+    status, said, _ = await hostd.call("POST", f"{'m' * 20}/operations", json=body)
+    assert (status, said["code"]) == (400, "invalid")
