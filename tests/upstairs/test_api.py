@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from tests.upstairs.conftest import HOST, Api, actor, make
@@ -299,3 +300,17 @@ def test_our_own_mistakes_are_a_problem_without_details(api: Api, monkeypatch: p
     client = Client(raise_request_exception=False)
     answer = client.get("/api/v1/workspaces", headers={"authorization": f"Bearer {api.secret}", "host": HOST})
     assert answer.status_code == 500 and answer.json()["code"] == "internal" and b"canary" not in answer.content
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_without_space_is_said_and_nothing_is_changed(api: Api) -> None:
+    """SQLite's own full error, provoked by forbidding the file to grow."""
+    with connection.cursor() as cursor:
+        pages = cursor.execute("PRAGMA page_count").fetchone()[0]
+        cursor.execute(f"PRAGMA max_page_count = {pages}")
+        try:
+            answer = api("POST", "workspaces", {"name": "big", "env": {f"V{n}": "x" * 30_000 for n in range(8)}})
+        finally:
+            cursor.execute("PRAGMA max_page_count = 1073741823")
+    assert (answer.status_code, answer.json()["code"]) == (507, "disk_full"), answer.content
+    assert api("GET", "workspaces?name=big").json()["results"] == []

@@ -15,7 +15,8 @@ PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
 PROBLEM_STATUSES = {
     "400": "Not valid", "401": "No or bad credentials", "403": "Scope, role, quota or CSRF",
     "404": "Not there, or not yours", "409": "Its state does not allow this, or a conflict", "413": "Too large",
-    "415": "Not JSON", "429": "Too many requests",
+    "415": "Not JSON", "429": "Too many requests", "503": "Something behind is away; `retry_after_s` says when to come",
+    "507": "A disk is full",
 }
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
