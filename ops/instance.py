@@ -79,12 +79,11 @@ class Instance:
         }
 
     def make_folders(self) -> None:
-        """State is the owner's alone: the database, the secret key and the sockets live here."""
+        """State is the owner's alone: the database, the secret key and the sockets live here. Bodies of machines get
+        descriptors, so their users need no way through."""
         for folder in (self.data, self.run, self.log):
-            folder.mkdir(parents=True, exist_ok=True)
-        self.data.chmod(0o711)  # sandboxes' own uids pass through to their folder, and list nothing
-        self.run.chmod(0o700)
-        self.log.chmod(0o700)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.chmod(0o700)
         self.cache.mkdir(parents=True, exist_ok=True)
 
     def remember_address(self) -> None:

@@ -154,7 +154,7 @@ def wait_healthy(instance: Instance, process: subprocess.Popen[bytes]) -> None:
 
 def say_where(instance: Instance) -> None:
     """The URL, and how to sign in for the first time; `berth_admin` knows whether an admin is there."""
-    code, text = programs.manage_stdout(instance, "berth_admin")
+    code, text = programs.manage_stdout(instance, "berth_admin", "--at", instance.url)
     print(f"Berth is up at {instance.url}")
     if code == 0 and text.strip():
         print(text.strip())

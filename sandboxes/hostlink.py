@@ -14,9 +14,9 @@ import httpx
 from sandboxes import errors
 from sandboxes.lifecycle import OperationKind
 
-CONNECT_S = 2.0
-#: On top of what a call asks hostd to wait for.
-ANSWER_S = 5.0
+CONNECT_S = 1.0
+#: On top of what a call asks hostd to wait for. A host that is slower counts as away, and is asked again.
+ANSWER_S = 2.5
 MAX_DETAIL = 400
 
 _CLASSES: dict[str, type[errors.SandboxError]] = {

@@ -29,7 +29,7 @@ from sandboxes.plans.steps import Context
 from sandboxes.plans.subject import NOTHING, Subject
 from sandboxes.spec import MachineSpec
 
-__all__ = ["Belief", "Grant", "LeaseLost", "Progress", "Subject", "believed", "carry_out", "forget", "link",
+__all__ = ["Belief", "Grant", "LeaseLost", "Look", "Progress", "Subject", "believed", "carry_out", "forget", "link",
            "observe", "register_host", "release", "restless", "take"]
 
 logger = logging.getLogger(__name__)
@@ -102,26 +102,37 @@ def bodies(machine_ids: list[str]) -> dict[str, Sandbox]:
     return Sandbox.objects.select_related("host").in_bulk(machine_ids)
 
 
-def observe(grant: Grant) -> bool:
-    """Asks hostd and writes what it says. False: nobody to ask, or the host does not answer now."""
+@dataclass(frozen=True)
+class Look:
+    """What came of asking hostd: its answer, empty where there was nobody to ask or nobody answered."""
+
+    seen: dict[str, Any]
+    unreachable: bool = False
+
+
+def observe(grant: Grant) -> Look:
+    """Asks hostd and writes what it says. Raises LeaseLost."""
     row = Sandbox.objects.select_related("host").filter(pk=grant.machine_id).first()
     if row is None or row.host is None:
-        return False
+        return Look({})
     try:
         seen = link_to(row.host.address).observe(grant.machine_id)
     except errors.HostUnreachable:
-        return False
+        return Look({}, unreachable=True)
     runner.note_observation(grant, row, seen)
-    return True
+    return Look(seen)
 
 
-def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float, about: Subject = NOTHING) -> Progress:
-    """One slice of the named plan; it may long-poll hostd until `wait_until` (monotonic). Raises LeaseLost."""
+def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float, about: Subject = NOTHING,
+              look: Look | None = None) -> Progress:
+    """One slice of the named plan; it may long-poll hostd until `wait_until` (monotonic). `look` is what was observed
+    just now. Raises LeaseLost."""
     with transaction.atomic():
         lease.hold(grant)
         row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
-    context = Context(spec=spec, sandbox=row, grant=grant, subject=about, wait_until=wait_until)
-    return runner.advance(PLANS[plan], context)
+    return runner.advance(PLANS[plan], Context(
+        spec=spec, sandbox=row, grant=grant, subject=about, wait_until=wait_until,
+        observed=dict(look.seen) if look else {}, unreachable=look is not None and look.unreachable))
 
 
 def settle(grant: Grant) -> None:

@@ -27,6 +27,9 @@ from typing import Any
 import httpx
 import pytest
 
+from sandboxes.drivers import records
+from sandboxes.linux import names
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 ORDER = ("redis", "hostd", "worker", "courier", "daphne", "gateway")
@@ -197,13 +200,10 @@ class Stack:
         self._end_guests()
 
     def _end_guests(self) -> None:
-        """The fake driver's machines are processes that outlive hostd on purpose: those of this folder end here."""
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
-                continue
-            with contextlib.suppress(OSError):
-                if str(self.data).encode() in (entry / "cmdline").read_bytes():
-                    os.kill(int(entry.name), signal.SIGKILL)
+        """The fake driver's machines are processes that outlive hostd on purpose: those of this instance end here.
+        Their command line names no folder of ours (they see another root); the driver's mark does."""
+        for body in records.marked_bodies(names.instance_of(self.data / "host")).values():
+            body.signal(signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -128,7 +128,9 @@ def test_only_two_files_of_downstairs_start_processes_on_the_host() -> None:
     started = (r"\bsubprocess\.(run|Popen|call|check_\w+)\(|create_subprocess_\w+\("
                r"|\bos\.(system|popen|posix_spawn\w*)\(")
     host_side = {name for name in writers(started, "sandboxes") if not name.startswith("sandboxes/guest/agent/")}
-    assert host_side <= {"sandboxes/linux/processes.py", "sandboxes/linux/spawner.py"}
+    # Never on a workspace's path: what it leaves out is what is measured.
+    floor_of_the_bench = {"sandboxes/drivers/qemu/bare.py"}
+    assert host_side - floor_of_the_bench <= {"sandboxes/linux/processes.py", "sandboxes/linux/spawner.py"}
     assert writers(started, "workspaces") == set()
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections, connection, transaction
 from django.utils.dateparse import parse_datetime
 
 from sandboxes import machines
@@ -52,6 +52,7 @@ def follow(host_id: str, stop: threading.Event) -> None:
             failures += 1
         if failures:
             stop.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])
+    connection.close()
 
 
 def take_in(host: Host, answer: dict[str, Any]) -> None:

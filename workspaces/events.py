@@ -42,11 +42,16 @@ def since(workspace: Workspace, after: int = 0, limit: int = 200) -> list[Event]
     return list(Event.objects.filter(workspace_id=workspace.pk, seq__gt=after).order_by("seq")[:limit])
 
 
-def to_json(event: Event) -> dict[str, Any]:
+#: Whose data is content: commands and file names. Admins who are no members see metadata.
+CONTENT = ("exec.", "file.")
+
+
+def to_json(event: Event, *, content: bool = True) -> dict[str, Any]:
     """An event as REST and WebSockets show it."""
+    data = event.data if content or not event.kind.startswith(CONTENT) else {}
     shown: dict[str, Any] = {
         "seq": event.seq, "at": event.at.isoformat().replace("+00:00", "Z"), "kind": event.kind,
-        "actor": {"type": event.actor_type, "name": event.actor_name}, "data": event.data,
+        "actor": {"type": event.actor_type, "name": event.actor_name}, "data": data,
     }
     if event.cause:
         shown["cause"] = event.cause

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 #: How long one call may long-poll hostd and go on with further slices.
 BUDGET_S = 1.5
+ENDED_BY_ITSELF = (Next.NOTE_DEATH, Next.NOTE_POWER_OFF)
 
 
 class Again(Enum):
@@ -63,7 +64,7 @@ def reconcile(workspace_id: str) -> Again:
 
 def _work(workspace_id: str, grant: machines.Grant) -> Again:
     until = time.monotonic() + BUDGET_S
-    machines.observe(grant)
+    look: machines.Look | None = machines.observe(grant)
     while True:
         workspace = Workspace.objects.filter(pk=workspace_id).first()
         if workspace is None:
@@ -75,14 +76,16 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
             machines.settle(grant)
             _announce_again(workspace_id)
             return Again.NO
-        again = _one(wanted, workspace, facts, grant, until)
+        again = _one(wanted, workspace, facts, grant, until, look)
+        look = None
         if again is not None:
             return again
         if time.monotonic() >= until:
             return Again.NOW
 
 
-def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant, until: float) -> Again | None:
+def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant, until: float,
+         look: machines.Look | None) -> Again | None:
     """Does one thing; None means: ask the rule book again."""
     if wanted is Next.FORGET:
         _forget(workspace)
@@ -90,7 +93,7 @@ def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant
     if wanted in NOTES:
         _note(workspace.pk, wanted)
         return None
-    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, about(wanted, workspace, facts))
+    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, about(wanted, workspace, facts), look)
     if progress.state == "done" and wanted is Next.PURGE:
         machines.vanish(grant)
     return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state)
@@ -188,14 +191,21 @@ def _announce_again(workspace_id: str) -> None:
 
 @receiver(signals.body_changed)
 def on_body_changed(sender: Any, machine_id: str, **_: Any) -> None:
-    """Within the plan runner's transaction: a phase and what people see change together."""
+    """Within the plan runner's transaction: a phase and what people see change together.
+
+    An end that nobody asked for is noted here already, so that nobody is told first that the machine is waking.
+    """
     workspace = Workspace.objects.select_for_update().filter(pk=machine_id).first()
     if workspace is None:
         return
     facts = gather(workspace)
     if workspace.origin_checkpoint and not workspace.has_begun and facts.phase not in GONE:
         forks.note_begun(workspace)
-    announce(workspace, facts, SYSTEM, workspace.cause)
+    wanted = next_plan(facts)
+    if wanted in ENDED_BY_ITSELF:
+        _note(workspace.pk, wanted)
+    else:
+        announce(workspace, facts, SYSTEM, workspace.cause)
 
 
 def _parts(subject: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ OFF = frozenset({Phase.STOPPED, Phase.DEAD})
 #: What a host says of a body that ended with the host itself: nobody's failure, so it starts again.
 HOST_WENT_DOWN = frozenset({"host_restarted", "host_rebooted"})
 #: The guest switched itself off: the person inside wanted it to stop.
-POWERED_OFF = frozenset({"powered_off", "guest_shutdown"})
+POWERED_OFF = frozenset({"exited", "powered_off"})
 
 
 class Command(StrEnum):

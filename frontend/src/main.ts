@@ -53,6 +53,6 @@ store.subscribe(() => {
 draw();
 
 if (page.page === "home") startHome(context);
-if (page.page === "workspace") startWorkspace(context);
+if (page.page === "workspace" && !page.missing) startWorkspace(context);
 // Relative times move on by themselves; nothing else does.
 if (page.page !== "signin") setInterval(() => store.dispatch({ type: "ticked", now: Date.now() }), 15_000);

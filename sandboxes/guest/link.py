@@ -7,7 +7,8 @@ turns the agent's error codes into `sandboxes.errors`; what a method means it ne
     stream()   OPEN ─▶  DATA/EOF both ways under credit, ◀─ HEAD?, ◀─ RESULT | ERROR
 
 One reader task takes frames as they come and never waits for a consumer: what a stream may receive is bounded by the
-window it opened, so a stream nobody reads stops its own sender and no other.
+window it opened, so a stream nobody reads stops its own sender and no other. The other side may be hostile: whatever
+it says or leaves unread, this side holds a bounded amount of it, and an agent that breaks the rules loses its link.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ READ_BYTES = 64 * 1024
 FIRST_HELLO_S = 0.3
 LONGEST_HELLO_S = 2.0
 QUIET_ROUNDS = 2
+#: What may wait to be written to an agent that does not read, beyond what writers wait for themselves.
+UNREAD_BYTES = 1024 * 1024
+#: Bytes that are no frame. A Unix socket loses none, so after WELCOME only an agent's own restart tears one.
+JUNK_BYTES = 1024 * 1024
+#: Messages that have begun and not ended: of one HEAD or ERROR, of a WELCOME, and of everything on this link.
+SMALL_MESSAGE_BYTES = 64 * 1024
+WELCOME_BYTES = 4 * 1024 * 1024
+UNFINISHED_BYTES = 4 * wire.MAX_MESSAGE_BYTES
+#: What a guest may send that opens nothing by itself; the rest of the kinds is ours to send.
+SMALL_KINDS = frozenset((wire.HEAD, wire.ERROR))
 
 
 class ClosedSignal:
@@ -52,12 +63,18 @@ class ClosedSignal:
         return self._event.wait().__await__()
 
 
+class Misspoke(Exception):
+    """What came is not what an agent may say. Ends the link."""
+
+
 class GuestLink:
     """One session with one agent. Safe for any number of tasks of one event loop."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, epoch: int) -> None:
         self.info: dict[str, Any] = {}
         self.closed = ClosedSignal()
+        #: The link ended because the agent broke its rules: whoever opens the next one need not hurry.
+        self.misspoke = False
         self._reader, self._writer = reader, writer
         self._epoch = epoch
         self._nonce = secrets.token_hex(8)
@@ -67,6 +84,8 @@ class GuestLink:
         self._streams: dict[int, LinkStream] = {}
         self._last_id = 0
         self._received = 0
+        self._unfinished: dict[int, int] = {}
+        self._junk_allowed = 0
         self._send_lock = asyncio.Lock()
         self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._read_loop(), name="guest-link")
@@ -105,19 +124,22 @@ class GuestLink:
     async def request(self, method: str, params: dict[str, Any] | None = None, *,
                       timeout_s: float = 30.0) -> dict[str, Any]:
         """One call, one answer. Raises the agent's error as its class; AgentLost when it does not answer in time."""
-        stream = await self.stream(method, params)
+        stream: LinkStream | None = None
         try:
             async with asyncio.timeout(timeout_s):
+                stream = await self.stream(method, params, reads=False)
                 return await stream.result()
         except TimeoutError as error:
             raise AgentLost(f"{method}: no answer within {timeout_s:g} s") from error
         finally:
-            await stream.cancel()
+            if stream is not None:
+                await stream.cancel()
 
-    async def stream(self, method: str, params: dict[str, Any] | None = None) -> LinkStream:
-        """Opens a stream. Its errors appear where it is read, written or asked for its result."""
+    async def stream(self, method: str, params: dict[str, Any] | None = None, *, reads: bool = True) -> LinkStream:
+        """Opens a stream. Its errors appear where it is read, written or asked for its result. `reads=False`: nobody
+        comes for bytes, so what the guest sends all the same is dropped."""
         self._last_id += 1
-        stream = LinkStream(self, self._last_id, method)
+        stream = LinkStream(self, self._last_id, method, reads=reads)
         try:
             body = {"method": method, "params": params or {}}
             frames = wire.encode_message(wire.OPEN, stream.id, self._session, body)
@@ -171,12 +193,23 @@ class GuestLink:
         await self.send([wire.encode(kind, stream, self._session, payload, tag)])
 
     def post_credit(self, stream: int, count: int) -> None:
-        """Gives credit without waiting; a few bytes, so the transport's own buffer is bound enough."""
-        if not self.closed.is_set():
-            self._writer.write(wire.encode_credit(stream, self._session, count))
+        self._post(wire.encode_credit(stream, self._session, count))
+
+    def post_cancel(self, stream: int) -> None:
+        self._post(wire.encode(wire.CANCEL, stream, self._session))
+
+    def _post(self, frame: bytes) -> None:
+        """Writes a few bytes without waiting: who cancels must never wait for the one who does not read."""
+        if self.closed.is_set():
+            return
+        if self._unsent_bytes() > UNREAD_BYTES:
+            self._misspeak("it does not read what it is told")
+        else:
+            self._writer.write(frame)
 
     def forget(self, stream: int) -> None:
         self._streams.pop(stream, None)
+        self._unfinished.pop(stream, None)
         self._joiner.forget(stream)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -186,21 +219,33 @@ class GuestLink:
             while data := await self._reader.read(READ_BYTES):
                 for frame in self._frames.feed(data):
                     self._take(frame)
+                if self._greeted.done() and self._frames.skipped_bytes > self._junk_allowed:
+                    raise Misspoke("bytes that are no frames")
+                if self.closed.is_set():
+                    return
             self._end(AgentLost("the guest agent closed the link"))
         except (ConnectionError, OSError) as error:
             self._end(AgentLost(f"the guest link broke: {error}"))
+        except Misspoke as error:
+            self._misspeak(str(error))
+        except Exception as error:  # whatever a guest thought of: a link is either read or closed, never half dead
+            self._misspeak(type(error).__name__)
 
     def _take(self, frame: wire.Frame) -> None:
         if frame.kind in (wire.WELCOME, wire.REFUSE):
-            self._take_greeting(frame)
+            if frame.stream == 0:
+                self._take_greeting(frame)
         elif frame.session == self._session and (stream := self._streams.get(frame.stream)) is not None:
             self._received += 1
             self._dispatch(stream, frame)
 
     def _take_greeting(self, frame: wire.Frame) -> None:
+        if self._greeted.done() and (frame.kind == wire.WELCOME or frame.tag != wire.LAST):
+            return  # a second answer to a second HELLO
+        self._bound(frame, WELCOME_BYTES)
         try:
             body = self._joiner.add(frame)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if body is not None and body.get("nonce") == "" and self._greeted.done():
             self._end(AgentLost("the guest agent was started again"))
@@ -208,9 +253,22 @@ class GuestLink:
             return
         if frame.kind == wire.REFUSE:
             self._greeted.set_exception(error_of(body))
-        else:
-            self.info = body["info"]
-            self._greeted.set_result(None)
+            return
+        if not isinstance(body.get("info"), dict):
+            raise Misspoke("a WELCOME without info")
+        self.info = body["info"]
+        self._junk_allowed = self._frames.skipped_bytes + JUNK_BYTES
+        self._greeted.set_result(None)
+
+    def _bound(self, frame: wire.Frame, most_bytes: int) -> None:
+        """Counts what a message has gathered before its last frame. Raises Misspoke when it is too much."""
+        gathered = self._unfinished.pop(frame.stream, 0) + len(frame.payload)
+        if gathered > most_bytes:
+            raise Misspoke(f"a message of more than {most_bytes} bytes")
+        if frame.tag != wire.LAST:
+            self._unfinished[frame.stream] = gathered
+            if sum(self._unfinished.values()) > UNFINISHED_BYTES:
+                raise Misspoke("too many unfinished messages")
 
     def _dispatch(self, stream: LinkStream, frame: wire.Frame) -> None:
         if frame.kind == wire.DATA:
@@ -219,14 +277,15 @@ class GuestLink:
             stream.take_credit(wire.decode_credit(frame.payload))
         elif frame.kind == wire.EOF:
             stream.take_eof()
-        elif frame.kind in wire.MESSAGE_KINDS:
+        elif frame.kind in SMALL_KINDS or frame.kind == wire.RESULT:
             self._take_message(stream, frame)
 
     def _take_message(self, stream: LinkStream, frame: wire.Frame) -> None:
+        self._bound(frame, SMALL_MESSAGE_BYTES if frame.kind in SMALL_KINDS else wire.MAX_MESSAGE_BYTES)
         try:
             body = self._joiner.add(frame)
-        except ValueError as error:
-            stream.fail(AgentLost(f"{stream.method}: an answer that cannot be read: {error}"))
+        except (ValueError, RecursionError) as error:
+            stream.fail(AgentLost(f"{stream.method}: an answer that cannot be read: {type(error).__name__}"))
             return
         if body is None:
             return
@@ -236,6 +295,13 @@ class GuestLink:
             stream.take_result(body)
         elif frame.kind == wire.ERROR:
             stream.fail(error_of(body))
+
+    def _misspeak(self, how: str) -> None:
+        """The agent broke the rules: nothing more is taken from it, and nothing more is kept for it."""
+        self.misspoke = True
+        self._end(AgentLost(f"the guest agent misspoke: {how}"))
+        self._writer.transport.abort()
+        self._task.cancel()
 
     def _end(self, error: SandboxError) -> None:
         if not self._greeted.done():

@@ -7,7 +7,6 @@ coming back is what says that the former one is safe, and the guest may then dro
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,16 +19,20 @@ if TYPE_CHECKING:
 
 #: Credit is given back in pieces of this size at least, or whenever everything received was consumed.
 CREDIT_STEP_BYTES = wire.WINDOW_BYTES // 4
+#: Pieces that nobody came for yet. Small ones are joined, so only an agent that wants to be a burden has so many.
+MOST_CHUNKS = 65_536
 
 
 class LinkStream:
     """`async for tag, data in stream`, `write`, `write_eof`, `head`, `result`, `cancel`."""
 
-    def __init__(self, link: GuestLink, stream_id: int, method: str) -> None:
+    def __init__(self, link: GuestLink, stream_id: int, method: str, *, reads: bool = True) -> None:
         self.id = stream_id
         self.method = method
         self._link = link
-        self._chunks: deque[tuple[int, bytes]] = deque()
+        self._chunks: deque[tuple[int, bytes | bytearray]] = deque()
+        self._reads = reads
+        self._window = wire.WINDOW_BYTES  # what the guest may still send
         self._eof = False
         self._head: dict[str, Any] | None = None
         self._result: dict[str, Any] | None = None
@@ -51,7 +54,7 @@ class LinkStream:
         if self._chunks:
             tag, data = self._chunks.popleft()
             self._taken = len(data)
-            return tag, data
+            return tag, bytes(data)
         if self._error is not None:
             raise self._error
         raise StopAsyncIteration
@@ -93,14 +96,25 @@ class LinkStream:
         if not self._finished and not self._link.closed.is_set():
             self._error = self._error or AgentLost(f"{self.method}: cancelled")
             self._changed.set()
-            with contextlib.suppress(AgentLost):
-                await self._link.send_frame(wire.CANCEL, self.id)
+            self._link.post_cancel(self.id)
         self._link.forget(self.id)
 
     # -- the link's side -------------------------------------------------------------------------------------------
 
     def take_data(self, tag: int, data: bytes) -> None:
-        self._chunks.append((tag, data))
+        """Raises ValueError for what no agent may send: more than its window, or too many crumbs."""
+        self._window -= len(data)
+        if self._window < 0 or len(self._chunks) >= MOST_CHUNKS:
+            raise ValueError(f"{self.method}: more than it may send")
+        if not data or not self._reads:
+            return
+        last_tag, last = self._chunks[-1] if self._chunks else (-1, b"")
+        if last_tag == tag and len(last) + len(data) <= wire.MAX_PAYLOAD_BYTES:
+            if isinstance(last, bytes):
+                self._chunks[-1] = (tag, last := bytearray(last))
+            last += data
+        else:
+            self._chunks.append((tag, data))
         self._changed.set()
 
     def take_credit(self, count: int) -> None:
@@ -112,6 +126,9 @@ class LinkStream:
         self._changed.set()
 
     def take_head(self, head: dict[str, Any]) -> None:
+        """Raises ValueError at a second one."""
+        if self._head is not None:
+            raise ValueError(f"{self.method}: two heads")
         self._head = head
         self._changed.set()
 
@@ -147,7 +164,7 @@ class LinkStream:
         self._owed, self._taken = self._owed + self._taken, 0
         if self._owed and (self._owed >= CREDIT_STEP_BYTES or not self._chunks) and not self._finished:
             self._link.post_credit(self.id, self._owed)
-            self._owed = 0
+            self._window, self._owed = self._window + self._owed, 0
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

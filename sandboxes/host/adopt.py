@@ -3,7 +3,8 @@
 Called once by `app.py` before the socket is served; calls registry, driver and watch.
 
     was running,  body there   watched again; execs go on from what is on disk
-    was running,  body gone    dead, fact machine.died; its execs are lost
+    was running,  body gone    dead, fact machine.died; its execs are lost. The reason is host_rebooted where the
+                               kernel is another than the one this folder last saw: nobody's failure, so it starts again
     was starting               whatever there is of a body is taken down; stopped: the plan boots it again
     was stopping, body there   running: the plan stops it again
     was stopping, body gone    stopped
@@ -15,11 +16,13 @@ Called once by `app.py` before the socket is served; calls registry, driver and 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+from pathlib import Path
 
 from sandboxes.drivers.base import MachineHome
-from sandboxes.errors import SandboxError
-from sandboxes.host import log, points, quiet, wake, watch
+from sandboxes.errors import DiskFull, SandboxError
+from sandboxes.host import durable, log, points, quiet, wake, watch
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.machines import Machines
 from sandboxes.host.points import Point
@@ -29,20 +32,36 @@ from sandboxes.lifecycle import OperationState, Phase
 INTERRUPTED = {"code": "interrupted", "detail": "hostd ended while this ran; repeat it under a new id"}
 
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
 async def adopt(machines: Machines) -> None:
     machines.registry.load()
     machines.feed.open()
+    gone_because = "host_rebooted" if _host_rebooted(machines.state) else "unknown"
     for machine in machines.registry:
         try:
-            await _adopt_one(machines, machine)
+            await _adopt_one(machines, machine, gone_because)
         except Exception as error:
             log.failure("adopt.failed", error, machine_id=machine.machine_id)
     known = {machine.machine_id for machine in machines.registry if machine.phase is not Phase.ABSENT}
     for name in await machines.driver.strays(known):
         log.line("adopt.stray_ended", machine_id=name)
+    await asyncio.to_thread(_note_boot, machines.state)
 
 
-async def _adopt_one(machines: Machines, machine: Machine) -> None:
+def _host_rebooted(state: Path) -> bool:
+    noted = durable.read_json(state / "boot.json")
+    return noted is not None and noted.get("boot_id") != BOOT_ID.read_text().strip()
+
+
+def _note_boot(state: Path) -> None:
+    """Last, so that a hostd that dies while it adopts after a reboot still knows of the reboot next time."""
+    with contextlib.suppress(DiskFull):  # it must not keep hostd down; at worst the next start says "rebooted" again
+        durable.write_json(state / "boot.json", {"boot_id": BOOT_ID.read_text().strip()})
+
+
+async def _adopt_one(machines: Machines, machine: Machine, gone_because: str) -> None:
     for operation in list(machine.operations.values()):
         if operation.state is OperationState.RUNNING:
             await machines.registry.finish(machine, operation, INTERRUPTED)
@@ -62,7 +81,7 @@ async def _adopt_one(machines: Machines, machine: Machine) -> None:
             await machines.registry.set_phase(machine, Phase.RUNNING, epoch=body.epoch, memory_since=body.memory_since)
         watch.put(machines, machine, body)
     elif machine.phase is Phase.RUNNING:
-        await watch.died(machines, machine, "unknown")
+        await watch.died(machines, machine, gone_because)
     elif machine.phase in (Phase.STARTING, Phase.STOPPING, Phase.PARKED):
         await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="interrupted")
     if body is not None or machine.phase is not before:

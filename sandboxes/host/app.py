@@ -29,6 +29,8 @@ from sandboxes.lifecycle import Phase
 MACHINES = web.AppKey("machines", Machines)
 OPERATION_WAIT_S = 10.0
 FEED_WAIT_S = 60.0
+FIGURES = frozenset((
+    "cpu_s", "memory_used_bytes", "memory_total_bytes", "disk_used_bytes", "disk_total_bytes", "load1"))
 
 
 class MachinesHttp:
@@ -81,7 +83,13 @@ class MachinesHttp:
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         http.Query(request).done()
         link = await self._machines.running_body(request.match_info["mid"]).soon(5)
-        return http.reply(await link.request("metrics", {}, timeout_s=10))
+        said = await link.request("metrics", {}, timeout_s=10)
+        return http.reply({name: value for name, value in said.items() if name in FIGURES and _is_figure(value)})
+
+
+def _is_figure(value: object) -> bool:
+    """JSON of a guest may hold NaN, or a million digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _version() -> str:

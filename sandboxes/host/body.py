@@ -81,8 +81,10 @@ class Body:
         while not self.ended.is_set():
             if self._link is not None:
                 await self._link.closed.wait()
-                self._link = None
-                log.line("link.lost", machine_id=self.machine_id)
+                misspoke, self._link = self._link.misspoke, None
+                log.line("link.lost", machine_id=self.machine_id, misspoke=misspoke)
+                if misspoke:
+                    await asyncio.sleep(PAUSE_S_MAX)
             try:
                 self._link = await GuestLink.open(self.live.agent_socket, epoch=self.epoch, timeout_s=REOPEN_S)
             except (SandboxError, OSError) as error:
@@ -91,7 +93,7 @@ class Body:
                 pause_s = min(PAUSE_S_MAX, pause_s * 2)
                 continue
             pause_s = 0.05
-            log.line("link.opened", machine_id=self.machine_id, agent=self._link.info.get("agent_version"))
+            log.line("link.opened", machine_id=self.machine_id, agent=str(self._link.info.get("agent_version"))[:40])
             self._linked.set()
 
     async def end(self) -> None:

@@ -26,6 +26,9 @@ KEPT = 1000
 #: Of the output of ended execs; and of what all that run may still write. Per machine: one must not fill the host.
 KEPT_BYTES = 512 * 1024**2
 RUNNING_BYTES = 2 * 1024**3
+#: What runs costs hostd memory and descriptors even when it promises no output; a hostile agent takes any number.
+RUNNING_MOST = 1024
+REQUEST_BYTES = 128 * 1024**2
 #: An agent that does not answer: the caller is told "starting" by then and may ask again.
 BEGIN_S = 90.0
 #: Told (kind, actor, data) of each start and end.
@@ -155,6 +158,11 @@ class Execs:
 
     def _require_room(self, request: Json) -> None:
         """Raises Busy when what runs may already write all that one machine's execs may."""
+        if len(self.running) >= RUNNING_MOST:
+            raise Busy(f"{RUNNING_MOST} execs run on this machine: wait for some to end")
+        asked = sum(running.record.request_bytes for running in self.running.values())
+        if asked > REQUEST_BYTES:
+            raise Busy("the commands that run were given too much text together: wait for some to end")
         promised = sum(running.record.promised_bytes for running in self.running.values())
         if promised + 2 * int(request["max_output_bytes"]) > RUNNING_BYTES:
             raise Busy(f"{len(self.running)} execs run and may write {promised} bytes: wait for some to end, "

@@ -14,6 +14,7 @@ from aiohttp import web
 from sandboxes.errors import Conflict
 from sandboxes.host import http, requests
 from sandboxes.host.execs import Execs
+from sandboxes.host.filenames import whole
 from sandboxes.host.machines import Machines
 from sandboxes.host.outputs import Output
 from sandboxes.host.records import Json, Record
@@ -24,11 +25,15 @@ STREAMS = {"stdout": STDOUT, "stderr": STDERR}
 PIECE_BYTES = 256 * 1024
 INLINE_ON_LOOP_BYTES = 256 * 1024
 KILL_S = 10.0
+#: Answers that hold a lot at once are made and sent one after the other: a crowd of them must not fill the host.
+HUGE_BYTES = 8 * 1024 * 1024
+SENT_WITHIN_S = 60.0
 
 
 class ExecsHttp:
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
+        self._huge = asyncio.Semaphore(2)
 
     def routes(self) -> list[web.RouteDef]:
         one = "/v1/machines/{mid}/execs/{eid}"
@@ -52,7 +57,7 @@ class ExecsHttp:
         await execs.wait_end(body["exec_id"], wait_s)
         if running is not None and running.tape.total == 0:  # at hand, and nothing to read
             return _at_once(running, encoding)
-        return await self._reply(execs, execs.record(body["exec_id"]), encoding)
+        return await self._reply(request, execs, execs.record(body["exec_id"]), encoding)
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         query = http.Query(request)
@@ -70,7 +75,7 @@ class ExecsHttp:
         query.done()
         execs, exec_id = self._execs(request), request.match_info["eid"]
         await execs.wait_end(execs.record(exec_id).exec_id, wait_s)
-        return await self._reply(execs, execs.record(exec_id), encoding, always=200)
+        return await self._reply(request, execs, execs.record(exec_id), encoding, always=200)
 
     async def output(self, request: web.Request) -> web.StreamResponse:
         """What is kept so far from `offset`, with its length known in advance, in pieces: flat memory."""
@@ -100,15 +105,12 @@ class ExecsHttp:
         self._may_type(request, running.record)
         running.input_at = time.time()
         link = await running.body.soon(5)
-        stream = await link.stream("exec.stdin", {"exec_id": running.record.exec_id, "eof": eof})
+        stream = await link.stream("exec.stdin", {"exec_id": running.record.exec_id, "eof": eof}, reads=False)
         try:
-            async for data in request.content.iter_chunked(64 * 1024):
-                await stream.write(data)
-            await stream.write_eof()
-            result = await stream.result()
+            result = await http.pour(request, stream)
         finally:
             await stream.cancel()
-        return http.reply({"accepted_bytes": result.get("accepted_bytes", 0)})
+        return http.reply({"accepted_bytes": whole(result.get("accepted_bytes"))})
 
     async def signal(self, request: web.Request) -> web.StreamResponse:
         http.Query(request).done()
@@ -139,7 +141,7 @@ class ExecsHttp:
         if running is not None:
             await running.kill(http.actor_of(request)["name"])
             await execs.wait_end(exec_id, KILL_S)
-        return await self._reply(execs, execs.record(record.exec_id), encoding)
+        return await self._reply(request, execs, execs.record(record.exec_id), encoding)
 
     def _may_type(self, request: web.Request, record: Record) -> None:
         """Into what was started with `stdin_open`, and into a terminal whose keyboard nobody else holds."""
@@ -163,11 +165,20 @@ class ExecsHttp:
             raise Conflict("the exec has ended", code="exec_ended")
         return running
 
-    async def _reply(self, execs: Execs, record: Record, encoding: str, always: int | None = None) -> web.Response:
+    async def _reply(self, request: web.Request, execs: Execs, record: Record, encoding: str,
+                     always: int | None = None) -> web.StreamResponse:
+        status = always or (200 if record.state == "ended" else 202)
         with execs.opened(record) as tape:
-            big = tape.total > INLINE_ON_LOOP_BYTES
-            value = await asyncio.to_thread(inlined, record, tape, encoding) if big else inlined(record, tape, encoding)
-        return http.reply(value, always or (200 if record.state == "ended" else 202))
+            if tape.total <= INLINE_ON_LOOP_BYTES:
+                return http.reply(inlined(record, tape, encoding), status)
+            if tape.total <= HUGE_BYTES:
+                return http.reply(await asyncio.to_thread(inlined, record, tape, encoding), status)
+            async with self._huge:
+                response = http.reply(await asyncio.to_thread(inlined, record, tape, encoding), status)
+                async with asyncio.timeout(SENT_WITHIN_S):
+                    await response.prepare(request)
+                    await response.write_eof()
+                return response
 
 
 def _at_once(running: Running, encoding: str) -> web.Response:

@@ -7,11 +7,12 @@ connection: a reader never takes half a file for a whole one, and a writer's hal
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiohttp import web
 
-from sandboxes.errors import FileError, Invalid
+from sandboxes.errors import AgentLost, FileError, Invalid
 from sandboxes.guest.link import GuestLink
 from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host import fields, filenames, http
@@ -20,7 +21,6 @@ from sandboxes.host.machines import Machines
 from sandboxes.host.ranges import NotSatisfiable, requested, tag_matches
 
 LINK_S = 5.0
-PIECE_BYTES = 64 * 1024
 NAME = {"path": (filenames.text_path, None), "path_encoded": (filenames.encoded_path, None)}
 TO = {"to": (filenames.text_path, None), "to_encoded": (filenames.encoded_path, None)}
 FLAG = (fields.boolean, False)
@@ -31,6 +31,7 @@ BODIES: dict[str, dict[str, tuple[fields.Check, Any]]] = {
     "chmod": {**NAME, "mode": (filenames.mode, REQUIRED)},
 }
 CHANGE_S = 300.0
+HEAD_S = 60.0
 
 
 class FilesHttp:
@@ -61,8 +62,9 @@ class FilesHttp:
             listing = await link.request("file.list", {
                 "path_b64": filenames.b64(path), "user": user, "limit": limit, "recursive": recursive,
                 **({"after_b64": filenames.b64(after)} if after else {})}, timeout_s=60)
-            value["entries"] = [filenames.stat_json(entry) for entry in listing["entries"]]
-            value["next_cursor"] = _cursor_after(listing)
+            entries = _entries(listing, limit)
+            value["entries"] = [filenames.stat_json(entry) for entry in entries]
+            value["next_cursor"] = value["entries"][-1]["path_encoded"] if entries and listing.get("more") else None
         return http.reply(value)
 
     async def content_head(self, request: web.Request) -> web.StreamResponse:
@@ -87,7 +89,7 @@ class FilesHttp:
         stream = await link.stream("file.read", {"path_b64": filenames.b64(path), "user": user, "offset": start,
                                                  "length": length})
         try:
-            head = await stream.head()
+            head = filenames.soundly_tagged(await _begun(stream))
             if said is not None and head["etag"] != said["etag"]:
                 raise FileError("the file changed at this very moment", code="file_busy", retry_after_s=0.1)
             if refused := conditions(request, head["etag"]):
@@ -101,8 +103,8 @@ class FilesHttp:
         if said.get("type") == "directory":
             raise FileError("it is a directory", code="is_a_directory")
         if said.get("type") != "file":
-            raise FileError(f"it is a {said.get('type')}", code="not_a_regular_file")
-        return said
+            raise FileError(f"it is a {filenames.word(said.get('type'))}", code="not_a_regular_file")
+        return filenames.soundly_tagged(said)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -115,14 +117,15 @@ class FilesHttp:
             params["mode"] = _octal(mode)
         params.update(_write_conditions(request))
         link = await self._link(request)
-        stream = await link.stream("file.write", params)
+        stream = await link.stream("file.write", params, reads=False)
         try:
-            result = await _receive(request, stream)
+            result = await http.pour(request, stream)
         finally:
             await stream.cancel()
+        result = filenames.soundly_tagged(result)
         value = {**filenames.named("path", filenames.b64(path)), "size": result["size"], "etag": result["etag"]}
         self._tell(request, "file.written", {"path": value["path"], "size": result["size"]})
-        return http.reply(value, 201 if result.get("created") else 200, {"ETag": f'"{result["etag"]}"'})
+        return http.reply(value, 201 if result.get("created") is True else 200, {"ETag": f'"{result["etag"]}"'})
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """mkdir, move, copy, chmod: answered by what is there afterwards."""
@@ -143,7 +146,7 @@ class FilesHttp:
         if kind == "move":
             self._tell(request, "file.moved", {"path": _shown(path), "to": _shown(to)})
         elif kind == "copy":
-            self._tell(request, "file.written", {"path": _shown(to), "size": said.get("size")})
+            self._tell(request, "file.written", {"path": _shown(to), "size": filenames.whole(said.get("size"))})
         return http.reply(filenames.stat_json(said), 201 if kind in ("mkdir", "copy") else 200)
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
@@ -202,12 +205,12 @@ def _one(body: dict[str, Any], field: str) -> bytes:
     return bytes(given[0])
 
 
-def _cursor_after(listing: dict[str, Any]) -> str | None:
-    """The last name, percent-encoded: it goes back as it is into `?cursor=`."""
-    if not listing.get("more") or not listing["entries"]:
-        return None
-    last: str = filenames.named("path", listing["entries"][-1]["path_b64"])["path_encoded"]
-    return last
+def _entries(listing: dict[str, Any], limit: int) -> list[Any]:
+    """A hostile agent may send millions where it was asked for a few: each would be made into text here."""
+    entries = listing.get("entries")
+    if not isinstance(entries, list) or len(entries) > limit:
+        raise AgentLost("the guest agent misspoke: a list that is none, or longer than asked for")
+    return entries
 
 
 def content_headers(etag: str) -> dict[str, str]:
@@ -249,6 +252,15 @@ def _write_conditions(request: web.Request) -> dict[str, Any]:
     return params
 
 
+async def _begun(stream: LinkStream) -> dict[str, Any]:
+    """The head, or AgentLost: a reader must not wait for ever for an agent that says nothing."""
+    try:
+        async with asyncio.timeout(HEAD_S):
+            return await stream.head()
+    except TimeoutError as error:
+        raise AgentLost(f"{stream.method}: no answer within {HEAD_S:g} s") from error
+
+
 async def _send(request: web.Request, stream: LinkStream, said: dict[str, Any],
                 wanted: tuple[int, int] | None) -> web.StreamResponse:
     start, length = wanted or (0, said["size"])
@@ -267,13 +279,3 @@ async def _send(request: web.Request, stream: LinkStream, said: dict[str, Any],
         raise ConnectionResetError("the file became shorter while it was read")
     await response.write_eof()
     return response
-
-
-async def _receive(request: web.Request, stream: LinkStream) -> dict[str, Any]:
-    """The body, piece by piece. A client that goes away leaves the stream cancelled and the old file whole."""
-    async for data in request.content.iter_chunked(PIECE_BYTES):
-        await stream.write(data)
-    await stream.write_eof()
-    return await stream.result()
-
-

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+import select
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from sandboxes.errors import Invalid, SandboxError
+from sandboxes.errors import AgentLost, Invalid, SandboxError
+from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host import log
 
 BODY_BYTES = 2 * 1024 * 1024
+PIECE_BYTES = 64 * 1024
 WAIT_S_MAX = 300.0
+LOOK_S = 2.0
+#: How long a guest may take none of what is sent to it.
+STALL_S = 600.0
+
+T = TypeVar("T")
 
 STATUS = {
     "invalid": 400, "malformed": 400, "name_too_long": 400, "permission_denied": 403, "forbidden": 403,
@@ -81,6 +89,48 @@ async def json_body(request: web.Request) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+async def while_connected(request: web.Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives, for work that may wait for a guest as long as it likes. The connection is not read from
+    meanwhile, so nobody else would notice that the client went, and each that did would stay here for ever."""
+    doing = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({doing}, timeout=LOOK_S))[0]:
+            if _hung_up(request):
+                raise ConnectionResetError("the client went")
+        return doing.result()
+    finally:
+        doing.cancel()
+        await asyncio.gather(doing, return_exceptions=True)
+
+
+async def pour(request: web.Request, stream: LinkStream) -> dict[str, Any]:
+    """The body into the guest, piece by piece, and what came of it. Ends when the client goes (see above), and when
+    the guest takes nothing for STALL_S. A client that goes away leaves the stream cancelled and the old file whole."""
+    return await while_connected(request, _poured(request, stream))
+
+
+async def _poured(request: web.Request, stream: LinkStream) -> dict[str, Any]:
+    try:
+        async for data in request.content.iter_chunked(PIECE_BYTES):
+            async with asyncio.timeout(STALL_S):
+                await stream.write(data)
+        async with asyncio.timeout(STALL_S):
+            await stream.write_eof()
+            return await stream.result()
+    except TimeoutError as error:
+        raise AgentLost(f"{stream.method}: the guest took nothing for {STALL_S:g} s") from error
+
+
+def _hung_up(request: web.Request) -> bool:
+    """Asked of the kernel: a transport whose reading is paused does not see an end."""
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        return True
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLRDHUP | select.POLLHUP)
+    return bool(poll.poll(0))
 
 
 def actor_of(request: web.Request) -> dict[str, str]:

@@ -8,14 +8,15 @@ append). A line is appended once and never changed; one that hostd's death cut s
                          {"exec_id": …, "started": …}                  later lines of the same exec
                          {"exec_id": …, "erased": true}                forgotten: what came before counts no more
 
-A file goes when no exec that is kept has a line in it.
+Files go oldest first, so that no `erased` goes before what it erases. The oldest goes when no kept exec has a line in
+it; and when more than half of all is waste, what it still holds is first written again at the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,29 +39,29 @@ class Journal:
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._folder, self._segment_bytes = folder, segment_bytes
         self._places: dict[str, list[Place]] = {}
-        self._lines_in: Counter[int] = Counter()
-        self._segment = 0
+        #: Oldest first: segment -> its size. The newest is the one that is written, once `_descriptor` is open.
+        self._sizes: dict[int, int] = {}
+        self._held: dict[int, set[str]] = {}  # segment -> kept execs with lines in it
+        self._live_bytes = 0
+        self._newest = 0
         self._descriptor = -1
-        self._size = 0
 
     def load(self) -> list[Record]:
         """All records that are kept, in the order in which they were asked for."""
         found: dict[str, Record] = {}
         for segment in sorted(int(path.stem.removeprefix("log-")) for path in self._folder.glob("log-*.jsonl")):
             self._load_segment(segment, found)
-            self._segment = segment
-        self._drop_empty()
+        self._drop_oldest()
         return sorted(found.values(), key=lambda record: record.seq)
 
     def _load_segment(self, segment: int, found: dict[str, Record]) -> None:
-        offset = 0
+        self._newest, self._sizes[segment], self._held[segment] = segment, 0, set()
         with self._path(segment).open("rb") as file:
             for text in file:
                 if text.endswith(b"\n"):
                     line = json.loads(text)
                     self._take(line, found)
-                    self._place(line, Place(segment, offset, len(text)))
-                    offset += len(text)
+                    self._place(line, len(text))
 
     def _take(self, line: Json, found: dict[str, Record]) -> None:
         exec_id = line["exec_id"]
@@ -71,16 +72,21 @@ class Journal:
         elif exec_id in found:
             found[exec_id].apply(line)
 
-    def _place(self, line: Json, place: Place) -> None:
-        if "erased" in line:
-            self._forget(line["exec_id"])
-        else:
-            self._places.setdefault(line["exec_id"], []).append(place)
-            self._lines_in[place.segment] += 1
+    def _place(self, line: Json, length: int) -> None:
+        """Notes the line that was just read or written at the end of the newest segment."""
+        exec_id, segment, offset = line["exec_id"], self._newest, self._sizes[self._newest]
+        self._sizes[segment] += length
+        if "erased" in line or "request" in line:
+            self._forget(exec_id)
+        if "erased" not in line:
+            self._places.setdefault(exec_id, []).append(Place(segment, offset, length))
+            self._held[segment].add(exec_id)
+            self._live_bytes += length
 
     def _forget(self, exec_id: str) -> None:
         for place in self._places.pop(exec_id, []):
-            self._lines_in[place.segment] -= 1
+            self._held[place.segment].discard(exec_id)
+            self._live_bytes -= place.length
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -100,30 +106,50 @@ class Journal:
         except (DiskFull, OSError) as error:
             log.failure("journal.not_erased", error, exec_id=exec_id)
             self._forget(exec_id)
-        self._drop_empty()
+        self._drop_oldest()
 
     def _append(self, line: Json) -> None:
-        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        if self._descriptor < 0 or self._size >= self._segment_bytes:
+        if self._descriptor < 0 or self._sizes[self._newest] >= self._segment_bytes:
             self._open_next()
-        durable.append_all(self._descriptor, data, self._size, "an exec record")
-        self._place(line, Place(self._segment, self._size, len(data)))
-        self._size += len(data)
+            self._compact()
+        self._write(line)
+
+    def _write(self, line: Json) -> None:
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        durable.append_all(self._descriptor, data, self._sizes[self._newest], "an exec record")
+        self._place(line, len(data))
 
     def _open_next(self) -> None:
         """A new file for each life of hostd, too: a line cut short stays behind in the former one."""
+        following = self._newest + 1
         with durable.space_matters("an exec record"):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(self._path(self._segment + 1), flags, 0o600)
+            descriptor = os.open(self._path(following), flags, 0o600)
         self.close()
-        self._segment, self._descriptor, self._size = self._segment + 1, descriptor, 0
+        self._newest, self._descriptor = following, descriptor
+        self._sizes[following], self._held[following] = 0, set()
 
-    def _drop_empty(self) -> None:
-        for segment in [segment for segment, lines in self._lines_in.items() if lines <= 0]:
-            if segment != self._segment or self._descriptor < 0:
-                del self._lines_in[segment]
-                self._path(segment).unlink(missing_ok=True)
+    def _drop_oldest(self) -> None:
+        """As many of the oldest as hold nothing any more."""
+        while self._sizes and not self._held[oldest := next(iter(self._sizes))]:
+            if oldest == self._newest and self._descriptor >= 0:
+                return
+            del self._sizes[oldest], self._held[oldest]
+            self._path(oldest).unlink(missing_ok=True)
+
+    def _compact(self) -> None:
+        """Moves what the oldest files hold to the end, one line for each exec, while most of everything is waste."""
+        with contextlib.suppress(DiskFull):  # then it waits for the next time
+            while sum(self._sizes.values()) > 2 * self._live_bytes + 4 * self._segment_bytes:
+                oldest = next(iter(self._sizes))
+                if oldest == self._newest:
+                    return
+                for exec_id in sorted(self._held[oldest]):
+                    record = self.read(exec_id)
+                    assert record is not None
+                    self._write(record.whole())
+                self._drop_oldest()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +164,7 @@ class Journal:
         return record
 
     def _line(self, place: Place) -> bytes:
-        if place.segment == self._segment and self._descriptor >= 0:
+        if place.segment == self._newest and self._descriptor >= 0:
             return os.pread(self._descriptor, place.length, place.offset)
         with self._path(place.segment).open("rb") as file:
             file.seek(place.offset)

@@ -7,6 +7,7 @@ repeated with the same id.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sandboxes.host.clock import seconds_of
@@ -45,6 +46,13 @@ class Record:
         """How much output it may still leave on the host's disk."""
         return TTY_BYTES if self.is_tty else 2 * self.limit_bytes
 
+    @cached_property
+    def request_bytes(self) -> int:
+        """What the request holds in memory while it runs, about."""
+        request, command = self.request, self.request["command"]
+        words = [command] if isinstance(command, str) else command
+        return sum(len(word) + 64 for word in (*words, request.get("stdin") or "", *request["env"].values()))
+
     @property
     def state(self) -> str:
         if self.ended is not None:
@@ -61,6 +69,10 @@ class Record:
         """What a capture keeps of an exec that runs in it: enough to make a record of its process' continuation."""
         return {"exec_id": self.exec_id, "request": {**self.request, "stdin": None}, "actor": self.actor,
                 "started": self.started}
+
+    def whole(self) -> Json:
+        """Everything in one, as `Record(**…)` takes it."""
+        return {**self.asked(), **{name: getattr(self, name) for name in LATER}}
 
     def apply(self, happened: Json) -> None:
         for name in LATER:

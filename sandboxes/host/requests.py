@@ -21,6 +21,7 @@ ARGUMENT_BYTES = 131_000
 ARGUMENTS_BYTES = 1_600_000
 EXEC_ID = re.compile(r"[a-z0-9]{20}")
 SIGNAL = re.compile(r"SIG[A-Z0-9+-]{1,12}")
+MACHINE_WORD = re.compile(r"[a-z0-9][a-z0-9.-]{0,31}")
 _TIMEOUT_S_MAX = 30 * 86_400.0
 
 
@@ -108,9 +109,16 @@ def _spec(value: Any) -> MachineSpec:
     return spec
 
 
+def _machine_word(value: Any) -> str:
+    """It becomes part of an option list and of a folder's name."""
+    if not isinstance(value, str) or not MACHINE_WORD.fullmatch(value):
+        raise Wrong("must be a word of a-z, 0-9, . and -")
+    return value
+
+
 _SPEC: dict[str, fields.Check] = {
     "machine_id": fields.text(64), "generation": fields.integer(0, 2**53), "cpus": fields.integer(1, 256),
-    "memory_mib": fields.integer(64, 4 * 1024 * 1024), "machine": fields.text(32), "image": fields.text(128),
+    "memory_mib": fields.integer(64, 4 * 1024 * 1024), "machine": _machine_word, "image": fields.text(128),
     "disk_gib": fields.integer(1, 65_536), "hostname": fields.text(63), "env": fields.environment,
 }
 _SOURCE = {"machine_id": (fields.text(64), REQUIRED), "checkpoint_id": (fields.text(64), REQUIRED)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,10 @@ from sandboxes.host.tape import STDERR, STDOUT
 DISK_PAUSE_S = 0.5
 START_S = 60.0
 LINK_S = 15.0
+AGAIN_S, AGAIN_S_MAX = 0.02, 2.0
 STDIN_PIECE = 64 * 1024
+CWD_LENGTH = 4096
+SIGNAL = re.compile(r"SIG[A-Z0-9+-]{1,12}")
 
 
 class Running:
@@ -107,6 +111,7 @@ class Running:
             self.tape.close()
 
     async def _until_ended(self) -> None:
+        pause_s = AGAIN_S
         while self.record.ended is None:
             try:
                 link = await self.body.ready()
@@ -119,6 +124,8 @@ class Running:
                 await self._finish(_lost("agent_restarted"))
             except AgentLost as error:
                 log.line("exec.link_lost", exec_id=self.record.exec_id, detail=error.detail)
+                await asyncio.sleep(pause_s)  # the agent may be there and say so for fun
+                pause_s = min(AGAIN_S_MAX, pause_s * 2)
 
     async def _begin(self, link: GuestLink) -> LinkStream | None:
         """Started once; a repeat of a start whose answer was lost gets the same answer from the guest.
@@ -132,7 +139,7 @@ class Running:
             await self._take_name(link)
             stream = await self._ask_output(link)
         else:
-            start = await link.stream("exec.start", _start_params(self.record))
+            start = await link.stream("exec.start", _start_params(self.record), reads=False)
             stream = await self._ask_output(link)
             try:
                 async with asyncio.timeout(START_S):
@@ -235,7 +242,8 @@ class Running:
         """The guest's word within what hostd saw itself: an end is older than its news, and a guest's clock may lie."""
         now = time.time()
         began = seconds_of((self.record.started or {"started_at": self.record.asked_at})["started_at"])
-        return text_of(min(max(said, began), now) if isinstance(said, int | float) else now)
+        known = isinstance(said, int | float) and began <= said <= now  # NaN is neither
+        return text_of(said if known else began if isinstance(said, int | float) and said < began else now)
 
     async def _finish(self, ended: Json) -> None:
         if self.record.started is None and not self.begun.done():
@@ -253,7 +261,7 @@ class Running:
     async def _forget(self, link: GuestLink) -> None:
         """Said, not asked: an exec that is not forgotten costs the guest little, and its own bound drops it."""
         with contextlib.suppress(SandboxError):
-            stream = await link.stream("exec.forget", {"exec_id": self.record.exec_id})
+            stream = await link.stream("exec.forget", {"exec_id": self.record.exec_id}, reads=False)
             link.forget(stream.id)
 
     def _refused(self, error: SandboxError) -> None:
@@ -281,16 +289,17 @@ def _start_params(record: Record) -> Json:
 def _started(answer: Json) -> Json:
     """hostd's own clock: a guest may set its own as it likes, and durations must not show it."""
     cwd = answer.get("cwd")
-    return {"started_at": now_text(), **({"cwd": cwd} if isinstance(cwd, str) else {})}
+    known = isinstance(cwd, str) and len(cwd) <= CWD_LENGTH
+    return {"started_at": now_text(), **({"cwd": cwd} if known else {})}
 
 
 def outcome_of(said: Any) -> Json:
     """What the guest reports, held to the shapes of the contract: a guest may be hostile."""
     kind = said.get("kind") if isinstance(said, dict) else None
-    if kind == "exited" and isinstance(said.get("code"), int):
+    if kind == "exited" and type(said.get("code")) is int and 0 <= said["code"] <= 255:
         return {"kind": "exited", "code": said["code"]}
-    if kind == "signaled" and isinstance(said.get("signal"), str):
-        return {"kind": "signaled", "signal": said["signal"][:16]}
+    if kind == "signaled" and isinstance(said.get("signal"), str) and SIGNAL.fullmatch(said["signal"]):
+        return {"kind": "signaled", "signal": said["signal"]}
     if kind == "timed_out":
         return {"kind": "timed_out"}
     if kind == "killed":
@@ -304,7 +313,7 @@ def _lost(reason: str) -> Json:
 
 
 async def send_stdin(link: GuestLink, exec_id: str, data: bytes) -> None:
-    stream = await link.stream("exec.stdin", {"exec_id": exec_id, "eof": True})
+    stream = await link.stream("exec.stdin", {"exec_id": exec_id, "eof": True}, reads=False)
     try:
         for at in range(0, len(data), STDIN_PIECE):
             await stream.write(data[at:at + STDIN_PIECE])

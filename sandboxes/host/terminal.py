@@ -172,6 +172,8 @@ class Client:
         if not self._keyboard.take(self._seat, force=False):
             self.ring()
             return
+        if not data:
+            return  # it would count for nothing in the queue, however many there are
         while self._typed_bytes >= TYPED_BYTES:
             self._typed_room.clear()
             await self._typed_room.wait()

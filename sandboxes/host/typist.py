@@ -35,7 +35,8 @@ class TypingLine:
         link = await self._running.body.soon(10)
         if self._stream is None or self._link is not link:
             self._link = link
-            self._stream = await link.stream("exec.stdin", {"exec_id": self._running.record.exec_id, "eof": False})
+            params = {"exec_id": self._running.record.exec_id, "eof": False}
+            self._stream = await link.stream("exec.stdin", params, reads=False)
         return self._stream
 
     async def resize(self, size: dict[str, int]) -> None:

@@ -158,10 +158,23 @@ def _forward(plan: Plan, run: PlanRun, ctx: Context) -> Progress:
             continue
         if entry is None and not step.needed(ctx):
             continue
-        if not _carry_out(run, position, step, entry, ctx):
+        if step.rows_only:
+            _write_down(run, position, step, ctx)
+        elif not _carry_out(run, position, step, entry, ctx):
             return WAITING
     _close(run, ctx, RunState.DONE)
     return DONE
+
+
+def _write_down(run: PlanRun, position: int, step: Step, ctx: Context) -> None:
+    """A step of rows alone is there whole or not at all."""
+    with transaction.atomic():
+        hold(ctx.grant)
+        step.act(ctx, "")
+        LedgerEntry.objects.update_or_create(
+            run=run, position=position,
+            defaults={"step": step.name, "state": EntryState.DONE, "fence": ctx.grant.fence})
+    _boundary(ctx, f"{step.name}:done")
 
 
 def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, ctx: Context) -> bool:

@@ -43,9 +43,12 @@ class Context:
     tries: int = 0
     wait_until: float = 0.0
     stage: str = ""
+    #: What hostd said last within this slice; empty once something was started since.
     observed: dict[str, Any] = field(default_factory=dict)
     #: What hostd said of the operation that was verified last.
     result: dict[str, Any] = field(default_factory=dict)
+    #: It did not answer a moment ago, within this slice: not asked again, so that no worker waits twice.
+    unreachable: bool = False
 
     @property
     def machine_id(self) -> str:
@@ -55,6 +58,8 @@ class Context:
     def link(self) -> HostLink:
         if self.sandbox.host is None:
             raise errors.NoCapacity("the machine has no host yet")
+        if self.unreachable:
+            raise errors.HostUnreachable(f"{self.sandbox.host.name} does not answer")
         return link_to(self.sandbox.host.address)
 
     def write(self, **fields: Any) -> None:
@@ -66,8 +71,9 @@ class Context:
             self.sandbox.save(update_fields=list(fields))
 
     def phase(self) -> Phase:
-        """Asks hostd, not the row."""
-        self.observed = self.link.observe(self.machine_id)
+        """Asks hostd, not the row; once between two acts."""
+        if not self.observed:
+            self.observed = self.link.observe(self.machine_id)
         return Phase(self.observed["phase"])
 
     def quiet(self) -> bool:
@@ -79,6 +85,10 @@ class Context:
 class Step(Protocol):
     @property
     def name(self) -> str: ...
+
+    @property
+    def rows_only(self) -> bool:
+        """It touches no host: noted, done and verified within one write."""
 
     def needed(self, ctx: Context) -> bool: ...
 
@@ -99,6 +109,7 @@ def _settled(ctx: Context, operation_id: str, goal: frozenset[Phase]) -> bool:
     wait_s = max(0.0, ctx.wait_until - time.monotonic())
     seen = ctx.link.operation(ctx.machine_id, operation_id, wait_s=wait_s)
     ctx.stage = str(seen.get("stage") or "")[:40]
+    ctx.observed = {}
     if seen["state"] == OperationState.RUNNING:
         return False
     if seen["state"] == OperationState.FAILED:
@@ -114,6 +125,7 @@ class PlaceStep:
     """Chooses the host. A row only, so it acts within one write and is done at once."""
 
     name = "place"
+    rows_only = True
 
     def needed(self, ctx: Context) -> bool:
         return ctx.sandbox.host_id is None
@@ -148,6 +160,7 @@ def _chosen(ctx: Context) -> str:
 def _facts(host: Host) -> placement.HostFacts:
     memory = int(host.capacity.get("memory_mib", 0)) - int(host.capacity.get("used", {}).get("memory_mib", 0))
     seen = host.last_seen_at is not None and host.last_seen_at > timezone.now() - HEARD_WITHIN
+    seen = seen or (host.schedulable and _answers(host))
     return placement.HostFacts(
         host_id=host.pk, schedulable=host.schedulable and not host.draining, heard_of_lately=seen,
         max_cpus=int(host.capabilities.get("max_cpus", 1)), free_memory_mib=memory, images=frozenset(host.images))
@@ -169,6 +182,14 @@ def _fields(ctx: Context, kind: OperationKind) -> dict[str, Any]:
     return others.get(kind, {})
 
 
+def _answers(host: Host) -> bool:
+    """The sweep keeps `last_seen_at` fresh; where it does not run, the host is asked."""
+    try:
+        return bool(link_to(host.address).host())
+    except errors.SandboxError:
+        return False
+
+
 @dataclass(frozen=True)
 class OperationStep:
     """A step that is one operation of hostd, and whose undo is another (or nothing)."""
@@ -179,6 +200,7 @@ class OperationStep:
     goal: frozenset[Phase]
     undo_kind: OperationKind | None = None
     undo_goal: frozenset[Phase] = frozenset()
+    rows_only: bool = False
 
     def needed(self, ctx: Context) -> bool:
         return ctx.phase() not in self.goal
@@ -216,6 +238,7 @@ class OperationStep:
         return OperationKind.KILL if gives_up_politeness else self.kind
 
     def _start(self, ctx: Context, operation_id: str, kind: OperationKind) -> None:
+        ctx.observed = {}
         ctx.link.start_operation(ctx.machine_id, operation_id, kind, ctx.spec.generation, **_fields(ctx, kind))
 
 

@@ -101,6 +101,7 @@ async def test_a_hypervisor_s_limits_are_its_group_s_or_its_own(qemu_world: Worl
     wanted = launch.limits_of(spec.shape)
     limits = Path(f"/proc/{machine.pid}/limits").read_text()
     assert re.search(r"Max core file size\s+0\s+0", limits)
+    assert re.search(rf"Max processes\s+{launch.MAX_TASKS}\s+{launch.MAX_TASKS}", limits)
     kind = (await qemu_world.driver().capabilities()).cgroups
     groups = Path(f"/proc/{machine.pid}/cgroup").read_text()
     if kind == "rlimits":

@@ -316,6 +316,17 @@ async def test_fitting_the_disk_makes_the_guest_see_its_size(world: World):
     await until_says(guest, exec_text, str(6 << 21))
 
 
+async def test_a_disk_asked_for_smaller_than_its_image_is_as_large_as_the_image(world: World):
+    driver = world.driver()
+    home, spec = world.machine()
+    small = replace(spec, disk_gib=1)
+    await driver.create_disk(home, small)
+    machine = await driver.launch(home, small, silent)
+    await machine.fit_disk(1)
+    guest = await world.guest(machine)
+    assert await guest.run("echo usable > f; cat f") == "usable"
+
+
 async def until_says(guest, text: str, wanted: str) -> None:
     async with asyncio.timeout(60):
         while await guest.run(text) != wanted:

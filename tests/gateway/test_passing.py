@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.gateway.conftest import AUTH, TOKEN, WID, Rig
+from tests.gateway.conftest import AUTH, OTHERS, TOKEN, WID, Rig
 from tests.gateway.test_execs import eventually
 
 
@@ -130,6 +130,20 @@ async def test_a_socket_that_daphne_refuses_is_refused_before_accept(rig: Rig) -
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await client.ws_connect("/ws/v1/events", headers=AUTH)
         assert caught.value.status == 503
+
+
+@pytest.mark.parametrize(("path", "status"), [
+    (f"/ws/v1/workspaces/{WID}/events?after=-1", 400), (f"/ws/v1/workspaces/{WID}/events?after=x", 400),
+    (f"/ws/v1/workspaces/{OTHERS}/events", 404), ("/ws/v1/nothing", 404), (f"/ws/v1/workspaces/{WID}/nothing", 404)])
+async def test_an_events_socket_that_cannot_be_is_refused_here_with_its_own_status(rig: Rig, path, status) -> None:
+    async with aiohttp.ClientSession(rig.url) as client:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await client.ws_connect(path, headers=AUTH)
+        assert caught.value.status == status
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await client.ws_connect(path)
+        assert caught.value.status == 401
+    assert not rig.daphne.seen
 
 
 async def test_daphne_restarting_closes_event_sockets_with_come_again(rig: Rig) -> None:

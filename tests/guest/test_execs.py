@@ -321,3 +321,24 @@ async def test_five_megabytes_of_any_script_come_back_byte_for_byte(guest: Guest
     await guest.write("/home/user/text", text)
     ran = await guest.run("cat text")
     assert hashlib.sha256(ran.stdout).digest() == hashlib.sha256(text).digest()
+
+
+async def test_input_that_was_taken_is_accepted_though_its_process_ends_at_once(guest: Guest):
+    for number in range(15):
+        exec_id = await guest.start("read line; exit $line", stdin=True)
+        stream = await guest.link.stream("exec.stdin", {"exec_id": exec_id, "eof": True})
+        await stream.write(b"%d\n" % number)
+        assert (await guest.finish(exec_id)).outcome == {"kind": "exited", "code": number}
+        await stream.write_eof()
+        assert await stream.result() == {"accepted_bytes": len(b"%d\n" % number)}
+
+
+async def test_a_byte_after_the_end_is_refused_on_a_stream_that_was_open_before(guest: Guest):
+    exec_id = await guest.start("read line", stdin=True)
+    stream = await guest.link.stream("exec.stdin", {"exec_id": exec_id, "eof": False})
+    await stream.write(b"1\n")
+    await guest.finish(exec_id)
+    await stream.write(b"2\n")
+    with pytest.raises(Conflict) as refused:
+        await stream.result()
+    assert refused.value.code == "exec_ended" and refused.value.extra["accepted_bytes"] == 2

@@ -61,12 +61,15 @@ async def test_interrupt_by_key_and_by_call_reach_what_runs_in_front(guest: Gues
     for interrupt in ("key", "call"):
         exec_id = await guest.start(tty=SIZE)
         stream = await guest.output(exec_id)
-        await guest.stdin(exec_id, b"sh -c 'echo in-\"\"front; sleep 600'\n", eof=False)
+        await guest.stdin(exec_id, b"PS1=at''-prompt:\n", eof=False)
+        await read_until(stream, b"at-prompt:")
+        await guest.stdin(exec_id, b"sh -c 'echo in-\"\"front; exec sleep 600'\n", eof=False)
         await read_until(stream, b"in-front")
         if interrupt == "key":
             await guest.stdin(exec_id, b"\x03", eof=False)
         else:
             await guest.link.request("exec.signal", {"exec_id": exec_id, "signal": "SIGINT"})
+        await read_until(stream, b"at-prompt:")
         await guest.stdin(exec_id, b"echo ended''-with $?\n", eof=False)
         await read_until(stream, b"ended-with 130")
         await guest.stdin(exec_id, b"exit\n", eof=False)

@@ -161,7 +161,7 @@ class Hostd:
         whole = {"machine_id": machine_id, "generation": generation, **spec}
         for kind in ("create_disk", "boot"):
             operation = await self.operate(machine_id, kind, generation, spec=whole)
-            assert operation["state"] == "done", (operation, self.log[-3000:])
+            assert operation["state"] == "done", f"{operation}\n{self.log[-3000:]}"
 
     async def observe(self, machine_id: str) -> dict[str, Any]:
         return (await self.call("GET", f"/v1/machines/{machine_id}")).json
@@ -234,15 +234,20 @@ async def running_hostd(
         await hostd.start(600 if driver != "fake" else DEADLINE_S)
         yield hostd
     finally:
-        await clear_away(hostd)
-        if folder is None:
-            shutil.rmtree(own, ignore_errors=True)
+        try:
+            await clear_away(hostd)
+        finally:
+            if folder is None:
+                shutil.rmtree(own, ignore_errors=True)
 
 
 async def clear_away(hostd: Hostd) -> None:
-    if hostd.process is not None and hostd.process.poll() is not None:
-        await hostd.start()
-    for machine in (await hostd.call("GET", "/v1/machines")).json["results"]:
-        await hostd.operate(machine["machine_id"], "destroy", machine["generation"])
-    await hostd.close()
-    hostd.stop()
+    """Destroys every machine and ends the process, whatever the test did to it."""
+    try:
+        if hostd.process is not None and hostd.process.poll() is not None:
+            await hostd.start()
+        for machine in (await hostd.call("GET", "/v1/machines")).json["results"]:
+            await hostd.operate(machine["machine_id"], "destroy", machine["generation"])
+    finally:
+        await hostd.close()
+        hostd.stop()

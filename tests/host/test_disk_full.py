@@ -91,7 +91,11 @@ async def test_a_new_exec_is_refused_and_one_that_runs_waits_for_space_and_loses
         return "exec.waits_for_space" in small.log
 
     await eventually(held_back, "the exec is held back")
-    refused = await small.call("POST", f"/v1/machines/{mid}/execs", json={"exec_id": new_id(), "command": "true"})
+    refused = await small.call(
+        "POST",
+        f"/v1/machines/{mid}/execs",
+        json={"exec_id": new_id(), "command": "true", "stdin": "more than the last page holds" * 1000},
+    )
     assert (refused.status, refused.json["code"]) == (507, "disk_full")
     assert (await small.call("GET", path)).json["state"] == "running"
     ballast.unlink()

@@ -65,7 +65,7 @@ def test_erased_records_stay_away_and_their_files_go_but_a_running_one_keeps_its
         if number > 3:
             journal.erase(f"exec{number - 3}")
     on_disk = sum(path.stat().st_size for path in tmp_path.iterdir())
-    assert on_disk < 5 * 2000
+    assert on_disk < 8 * 2000  # four files and twice what is kept; all of it was thirty
     kept = ["exec0", "exec197", "exec198", "exec199"]
     assert [found.exec_id for found in (journal.read(name) for name in kept) if found] == kept
     assert journal.read("exec100") is None

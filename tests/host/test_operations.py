@@ -146,9 +146,18 @@ async def test_a_body_that_died_while_hostd_was_away_is_said_to_be_dead(hostd: H
     kill_body(hostd, machine)
     await hostd.start()
     assert (await hostd.observe(machine))["phase"] == "dead"
+    assert (await hostd.observe(machine))["end_reason"] == "unknown"
     assert len(await hostd.facts(machine, "machine.died")) == 1
     record = (await hostd.call("GET", f"/v1/machines/{machine}/execs/{running['id']}")).json
     assert record["outcome"] == {"kind": "lost", "reason": "machine_died"}
+
+
+async def test_a_body_that_went_with_its_host_is_nobodys_failure(hostd: Hostd, machine: str):
+    hostd.kill9()
+    kill_body(hostd, machine)
+    (hostd.state / "boot.json").write_text('{"boot_id": "of-another-kernel"}')
+    await hostd.start()
+    assert (await hostd.observe(machine))["end_reason"] == "host_rebooted"
 
 
 async def test_a_terminated_hostd_leaves_its_machines_running(hostd: Hostd, machine: str):

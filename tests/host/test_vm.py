@@ -26,7 +26,7 @@ async def boot(hostd: Hostd, machine_id: str, generation: int, kind: str = "boot
     )
     assert answer.status == 202, answer.body
     ended = await hostd.operation_end(machine_id, operation_id, UP_S)
-    assert ended["state"] == "done", (ended, hostd.log[-3000:])
+    assert ended["state"] == "done", f"{ended}\n{hostd.log[-3000:]}"
 
 
 def qemu_pid(hostd: Hostd, machine_id: str) -> int:

@@ -103,7 +103,7 @@ def test_nobody_listens_to_what_is_not_theirs(stack: Stack, carla) -> None:
         with pytest.raises(InvalidStatus) as caught, \
                 ws(stack, f"/ws/v1/workspaces/{workspace}/events", bearer(stack, user)):
             pass
-        assert caught.value.response.status_code == 403
+        assert caught.value.response.status_code == 404
     for headers in ({}, {"Authorization": "Bearer berth_nobody"}):
         with pytest.raises(InvalidStatus) as caught, ws(stack, "/ws/v1/events", headers):
             pass

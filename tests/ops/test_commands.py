@@ -23,19 +23,25 @@ def command(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
                           stdin=subprocess.DEVNULL, check=False, timeout=120)
 
 
-def test_token_prints_one_token_and_nothing_else(tmp_path: Path) -> None:
-    first = command(tmp_path / "data", "token", "ann", "--scope", "exec")
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One database for the commands that need one; making it is most of their time."""
+    return tmp_path_factory.mktemp("commands") / "data"
+
+
+def test_token_prints_one_token_and_nothing_else(data: Path) -> None:
+    first = command(data, "token", "ann", "--scope", "exec")
     assert first.returncode == 0, first.stderr
     assert first.stdout.startswith("berth_")
     assert first.stdout.count("\n") == 1
     assert "database" in first.stderr
-    again = command(tmp_path / "data", "token", "ann")
+    again = command(data, "token", "ann")
     assert again.stdout != first.stdout
     assert "database" not in again.stderr
 
 
-def test_a_token_that_cannot_be_made_leaves_stdout_empty(tmp_path: Path) -> None:
-    refused = command(tmp_path / "data", "token", "ann", "--scope", "everything")
+def test_a_token_that_cannot_be_made_leaves_stdout_empty(data: Path) -> None:
+    refused = command(data, "token", "ann", "--scope", "everything")
     assert (refused.returncode != 0, refused.stdout) == (True, "")
     assert "everything" in refused.stderr
 

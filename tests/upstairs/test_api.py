@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from tests.upstairs.conftest import HOST, Api, actor, make
-from workspaces import services
+from workspaces import events, services
+from workspaces.actors import SYSTEM
 from workspaces.api.serializers import EventOut, HostOut, MeOut, TokenOut, WorkspaceOut
 from workspaces.models import Event, Membership, User, Workspace
 
@@ -115,8 +117,9 @@ def test_lists_page_through_everything_once_while_rows_come_and_go(api: Api, ann
     assert sorted(seen) == sorted(made)
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=-1", "cursor=zzz", "cursor=W10", "state=on",
-                                   "cursor=%00", "label.=x", "name=%00", "wait=maybe"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=-1", "cursor=zzz", "cursor=W10",
+                                   "state=on", "cursor=%00", "label.=x", "name=%00", "wait=maybe",
+                                   "cpus=x", "team=a", "stat=running"])
 def test_a_query_that_is_not_right_is_refused(api: Api, query: str) -> None:
     answer = api("POST" if query.startswith("wait") else "GET", f"workspaces?{query}",
                  {"name": "x"} if query.startswith("wait") else None)
@@ -136,6 +139,8 @@ def test_filters_by_state_name_and_label(api: Api, ann: User) -> None:
     assert names("state=deleted") == ["gone"]
     assert names("state=creating") == ["red"]
     assert names("name=red") == ["red"] and names("name=re") == []
+    assert names("cpus=1&memory_mib=512") == ["blue", "red"] and names("cpus=2") == []
+    assert names(f"id={red.pk}") == ["red"] and names("image=other") == []
     assert names("label.team=a") == ["red"] and names("label.team=c") == []
     assert names("label.odd.key/x=1&label.team=a") == ["red"]
     assert names("label.x__y=1") == [] and names("label.a'b=1") == []
@@ -150,6 +155,17 @@ def test_an_admin_sees_everybodys_metadata_and_nobodys_variables(ann: User, root
     assert [row["id"] for row in listed] == [workspace.pk]
     without_scope = Api(root, "workspaces:read")
     assert without_scope("GET", f"workspaces/{workspace.pk}").status_code == 404
+
+
+def test_an_admin_sees_that_something_happened_and_not_what_was_run(ann: User, root: User) -> None:
+    workspace = make(ann, "box")
+    events.append(workspace, "exec.started", SYSTEM, {"command": "echo canary"})
+    events.append(workspace, "file.written", SYSTEM, {"path": "/canary"})
+    path = f"workspaces/{workspace.pk}/events"
+    assert b"canary" in Api(ann)("GET", path).content
+    seen = Api(root)("GET", path)
+    assert {"exec.started", "file.written"} < {event["kind"] for event in seen.json()["results"]}
+    assert b"canary" not in seen.content
 
 
 def test_patch_changes_what_may_be_changed_and_only_then(api: Api, ann: User) -> None:
@@ -284,3 +300,17 @@ def test_our_own_mistakes_are_a_problem_without_details(api: Api, monkeypatch: p
     client = Client(raise_request_exception=False)
     answer = client.get("/api/v1/workspaces", headers={"authorization": f"Bearer {api.secret}", "host": HOST})
     assert answer.status_code == 500 and answer.json()["code"] == "internal" and b"canary" not in answer.content
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_without_space_is_said_and_nothing_is_changed(api: Api) -> None:
+    """SQLite's own full error, provoked by forbidding the file to grow."""
+    with connection.cursor() as cursor:
+        pages = cursor.execute("PRAGMA page_count").fetchone()[0]
+        cursor.execute(f"PRAGMA max_page_count = {pages}")
+        try:
+            answer = api("POST", "workspaces", {"name": "big", "env": {f"V{n}": "x" * 30_000 for n in range(8)}})
+        finally:
+            cursor.execute("PRAGMA max_page_count = 1073741823")
+    assert (answer.status_code, answer.json()["code"]) == (507, "disk_full"), answer.content
+    assert api("GET", "workspaces?name=big").json()["results"] == []

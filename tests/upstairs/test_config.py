@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sqlite3
 import stat
 import threading
 from pathlib import Path
@@ -78,6 +79,21 @@ def test_a_socket_is_opened_by_our_own_origin_or_by_no_browser(headers: dict[byt
     assert origin.may_connect(headers) is allowed
 
 
+@pytest.mark.parametrize("former_mode", [None, 0o644])
+def test_only_its_owner_reads_the_database_whatever_made_it(tmp_path: Path, former_mode: int | None,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BERTH_DATABASE_URL", raising=False)
+    if former_mode is not None:
+        (tmp_path / "db.sqlite3").touch(mode=former_mode)
+    name = str(place.database(tmp_path)["NAME"])
+    with sqlite3.connect(name) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE sessions (key TEXT)")
+        database.commit()
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 3 and set(modes.values()) == {0o600}
+
+
 def test_the_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     made: list[str] = []
     threads = [threading.Thread(target=lambda: made.append(place.secret_key(tmp_path / "new"))) for _ in range(8)]
@@ -97,6 +113,13 @@ def test_the_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path)
 def test_logs_hold_no_query_strings_and_no_tokens(line: str, kept: str) -> None:
     record = logging.LogRecord("x", logging.INFO, "f", 1, "%s", (line,), None)
     assert logs.WithoutQuery().filter(record) and record.getMessage() == kept
+
+
+def test_a_path_cannot_forge_a_line_of_the_log() -> None:
+    line = 'user:a "GET /x\r\n2026-01-01 INFO all is well\x1b[2J\u2028" 404 1ms'
+    record = logging.LogRecord("x", logging.INFO, "f", 1, "%s", (line,), None)
+    assert logs.WithoutQuery().filter(record)
+    assert record.getMessage() == r'user:a "GET /x\r\n2026-01-01 INFO all is well\x1b[2J\u2028" 404 1ms'
 
 
 def test_a_database_url_is_taken_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def test_nobody_grants_more_than_they_have(ann: User, bob: User) -> None:
     api = Api(ann, "workspaces:read", "workspaces:write", expires_at=soon)
     assert api("POST", "tokens", {"name": "t", "scopes": ["exec"]}).json()["code"] == "scope_missing"
     assert "workspace_ids" in api("POST", "tokens", {"name": "t", "workspace_ids": [hers.pk]}).json()["errors"]
+    assert "scopes" in api("POST", "tokens", {"name": "t", "scopes": []}).json()["errors"], "none is not all"
     child = api("POST", "tokens", {"name": "t", "expires_in_s": 3600}).json()
     assert child["scopes"] == ["workspaces:read", "workspaces:write"]
     assert AccessToken.objects.get(pk=child["id"]).expires_at == soon

@@ -1,4 +1,4 @@
-"""Many at once: quotas are never exceeded, events have no gaps, the same key makes one object, a lease has one holder."""
+"""Many at once: quotas hold, events have no gaps, the same key makes one object, a lease has one holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document is whole, and what it says is true: generated requests meet no 5xx and no undocumented answer."""
+"""The OpenAPI document is whole, and true: generated requests meet no 5xx and no undocumented answer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def one_connection() -> Iterator[None]:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("one_connection")
 def test_generated_requests_meet_no_5xx_and_no_undocumented_answer(document: dict[str, Any]) -> None:
-    """Every operation that Django answers, with right and with wrong requests, as an admin whom nothing is hidden from."""
+    """Every operation that Django answers, with right and with wrong requests, as an admin."""
     from django.core.wsgi import get_wsgi_application
 
     user = person("ann", admin=True)

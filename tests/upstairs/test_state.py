@@ -196,7 +196,7 @@ def test_a_death_nobody_asked_for_is_noted_and_not_restarted_silently() -> None:
 
 
 def test_a_guest_that_powers_off_is_a_stop_and_a_host_that_went_down_is_a_start() -> None:
-    off = Facts(intent="running", generation=1, phase=Phase.STOPPED, booted_generation=1, end_reason="powered_off")
+    off = Facts(intent="running", generation=1, phase=Phase.DEAD, booted_generation=1, end_reason="exited")
     assert next_plan(off) is Next.NOTE_POWER_OFF
     down = Facts(intent="running", generation=1, phase=Phase.DEAD, booted_generation=1, end_reason="host_restarted")
     assert next_plan(down) is Next.START

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -54,9 +55,20 @@ def as_problem(error: Exception) -> Problem | None:
         return Problem(error.code, error.detail, reason=error.reason, retry_after_s=error.retry_after_s)
     if isinstance(error, exceptions.ValidationError):
         return Problem("invalid", "Some fields are not valid.", errors=flattened(error.detail))
+    if isinstance(error, OperationalError):
+        return _of_the_database(str(error))
     for cls, code in _SIMPLE:
         if isinstance(error, cls):
             return Problem(code, _said(error))
+    return None
+
+
+def _of_the_database(said: str) -> Problem | None:
+    """What passes by itself or by making space has a name (SQLite's words, PostgreSQL's); the rest is our fault."""
+    if "disk is full" in said or "No space left" in said:
+        return Problem("disk_full", "The disk of the database is full; nothing was changed.")
+    if "is locked" in said:
+        return Problem("unavailable", "The database is busy; nothing was changed.", retry_after_s=1)
     return None
 
 

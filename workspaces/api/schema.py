@@ -15,7 +15,8 @@ PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
 PROBLEM_STATUSES = {
     "400": "Not valid", "401": "No or bad credentials", "403": "Scope, role, quota or CSRF",
     "404": "Not there, or not yours", "409": "Its state does not allow this, or a conflict", "413": "Too large",
-    "415": "Not JSON", "429": "Too many requests",
+    "415": "Not JSON", "429": "Too many requests", "503": "Something behind is away; `retry_after_s` says when to come",
+    "507": "A disk is full",
 }
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -54,6 +55,9 @@ WORKSPACE_FILTERS = [
     query_parameter("name", OpenApiTypes.STR, "Only this name"),
     query_parameter("owner", OpenApiTypes.STR, "Only this person's"),
     query_parameter("image", OpenApiTypes.STR, "Only this image"),
+    query_parameter("id", OpenApiTypes.STR, "Only this one"),
+    *(query_parameter(name, {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "Only those of this size")
+      for name in ("cpus", "memory_mib", "disk_gib")),
     query_parameter("label.KEY", OpenApiTypes.STR, "Only those whose label KEY has this value"),
 ]
 

@@ -29,12 +29,6 @@ class GpuIn(StrictSerializer):
 class Span(StrictWhole):
     """Seconds; 0 (and null) is never."""
 
-    def to_internal_value(self, data: Any) -> int:
-        value = super().to_internal_value(data)
-        if 0 < value < 60:
-            raise serializers.ValidationError("At least 60, or 0 or null for never.")
-        return value
-
 
 class IdleIn(StrictSerializer):
     """What is left out is as policy says."""
@@ -155,7 +149,8 @@ class RestoreIn(StrictSerializer):
 
 class TokenCreate(StrictSerializer):
     name = StrictText(max_length=100)
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=sorted(SCOPES)), required=False, max_length=20)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=sorted(SCOPES)), required=False, max_length=20,
+                                   allow_empty=False)  # nobody who grants nothing means everything
     workspace_ids = serializers.ListField(child=serializers.RegexField(ID_PATTERN), required=False, allow_null=True,
                                           max_length=200)
     expires_in_s = StrictWhole(min_value=1, max_value=10 * 366 * 86400, required=False, allow_null=True)
@@ -209,7 +204,7 @@ class WorkspaceOut(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=STATES)
     state_reason = serializers.CharField(allow_null=True)
     owner = serializers.CharField()
-    role = serializers.ChoiceField(choices=("viewer", "operator", "owner"))
+    role = serializers.ChoiceField(choices=("viewer", "operator", "owner"), allow_null=True)
     image = serializers.CharField()
     cpus = serializers.IntegerField()
     memory_mib = serializers.IntegerField()

@@ -50,7 +50,7 @@ def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: s
     return {
         "id": row.pk, "name": row.name, "state": row.state, "state_reason": row.state_reason or None,
         "owner": row.owner.get_username(),
-        "role": membership if membership and row.owner_id != actor.user_id else "owner",
+        "role": "owner" if row.owner_id == actor.user_id else membership,  # none: an admin, who sees metadata
         "image": row.image, "cpus": row.cpus, "memory_mib": row.memory_mib, "disk_gib": row.disk_gib,
         "disk_used_bytes": body.disk_used_bytes if body is not None else None, "gpu": row.gpu,
         # An admin who is no member sees metadata; what a variable holds is content.

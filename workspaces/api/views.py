@@ -31,6 +31,8 @@ from workspaces.state import Answer
 READ, WRITE = "workspaces:read", "workspaces:write"
 REACHED = {"start": "running", "restart": None, "stop": "stopped", "standby": "standby", "undelete": None,
            "delete": "deleted"}
+TEXT_FILTERS = {"id": "pk", "name": "name", "owner": "owner__username", "image": "image"}
+WHOLE_FILTERS = ("cpus", "memory_mib", "disk_gib")
 Deed = Callable[[Actor, Workspace], tuple[Workspace, Answer]]
 
 
@@ -138,11 +140,13 @@ class EventList(APIView):
                    parameters=[query_parameter("after", int, "Events with a higher number only"), LIST[0]],
                    responses=EventOut(many=True))
     def get(self, request: Request, workspace_id: str) -> Response:
-        row = selectors.workspace_for(actor_of(request), workspace_id, metadata=True)
+        actor = actor_of(request)
+        row = selectors.workspace_for(actor, workspace_id, metadata=True)
+        is_member = selectors.workspaces_of(actor).filter(pk=row.pk).exists()
         after = queries.whole(request, "after", 0, 0, 2**63 - 1)
         limit = queries.whole(request, "limit", queries.DEFAULT_LIMIT, 1, queries.MAX_LIMIT)
         found = events.since(row, after, limit + 1)
-        shown = [events.to_json(event) for event in found[:limit]]
+        shown = [events.to_json(event, content=is_member) for event in found[:limit]]
         more = queries.next_url(request, after=shown[-1]["seq"]) if len(found) > limit else None
         return Response({"results": shown, "next": more})
 
@@ -179,7 +183,8 @@ def _check_gpu(fields: dict[str, Any]) -> None:
 
 
 def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace]:
-    """`?state=&name=&owner=&image=&label.KEY=`. The trash is shown to those who ask for it."""
+    """`?state=&label.KEY=` and fields by name. The trash is shown to those who ask for it; what is no filter is
+    refused, because a list that silently ignored one would be taken for the answer."""
     state = queries.text(request, "state")
     if state is None:
         rows = rows.exclude(intent="deleted")
@@ -187,13 +192,15 @@ def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace
         raise queries.refuse("state", f"One of {', '.join(STATES)}.")
     else:
         rows = rows.filter(state=state)
-    for name, column in (("name", "name"), ("owner", "owner__username"), ("image", "image")):
-        said = queries.text(request, name)
-        if said is not None:
-            rows = rows.filter(**{column: said})
     for parameter in request.GET:
         if parameter.startswith("label."):
             rows = _labelled(rows, parameter.removeprefix("label."), queries.text(request, parameter) or "")
+        elif parameter in TEXT_FILTERS:
+            rows = rows.filter(**{TEXT_FILTERS[parameter]: queries.text(request, parameter)})
+        elif parameter in WHOLE_FILTERS:
+            rows = rows.filter(**{parameter: queries.whole(request, parameter, 0, 0, 2**31 - 1)})
+        elif parameter not in ("state", "limit", "cursor"):
+            raise queries.refuse(parameter[:100], "There is no such filter.")
     return rows
 
 

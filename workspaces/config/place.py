@@ -29,7 +29,7 @@ def secret_key(folder: Path) -> str:
 
 def _make_secret(path: Path) -> str:
     """Two processes may start at once: the file appears whole, and the first one wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -54,6 +54,7 @@ def database(folder: Path) -> dict[str, object]:
 def _sqlite(folder: Path) -> dict[str, object]:
     """WAL so that readers never wait; IMMEDIATE so that a transaction that will write waits its turn at its
     start, where waiting is safe, and is never refused in its middle."""
+    _keep_private(folder / "db.sqlite3")
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(folder / "db.sqlite3"),
@@ -63,6 +64,17 @@ def _sqlite(folder: Path) -> dict[str, object]:
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
         },
     }
+
+
+def _keep_private(path: Path) -> None:
+    """Sessions, hashes and variables are in it, and SQLite would make it for everybody to read (its journals take
+    the mode that it has)."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
 
 
 def _postgresql(url: str) -> dict[str, object]:

@@ -28,8 +28,7 @@ class Activity:
         """Cheap enough for every frame: a dictionary is written."""
         if workspace_id not in self._untold:
             self._untold[workspace_id] = kind
-            if workspace_id not in self._told_at:
-                self._rung.set()
+            self._rung.set()
 
     async def run(self) -> None:
         """First use is told at once, further use of the same workspace when its ten seconds are over."""

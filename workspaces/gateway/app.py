@@ -118,10 +118,12 @@ class App:
         terminal = routes.TERMINAL.match(exchange.path)
         if terminal is not None:
             await serve(self.gate, exchange, socket, terminal["workspace"], terminal["exec"])
-        elif exchange.path.startswith("/ws/v1/"):
-            await socket_to_daphne(self.gate, exchange, socket)
-        else:
+            return
+        events = routes.EVENTS.match(exchange.path)
+        if events is None:
+            await self.gate.access.actor(exchange)  # only somebody who is known learns that there is none
             raise Problem("not_found", "There is no socket here.")
+        await socket_to_daphne(self.gate, exchange, socket, events["workspace"])
 
     async def _end(self, socket: Socket, problem: Problem) -> None:
         if socket.accepted:

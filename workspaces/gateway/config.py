@@ -23,6 +23,7 @@ class Limits:
     """Sizes in bytes, times in seconds, counts of things at once."""
 
     json_body_bytes: int = 2 * MIB
+    stranger_body_bytes: int = 64 * 1024
     header_bytes: int = 32 * 1024
     head_timeout_s: float = 20.0
     body_timeout_s: float = 30.0          # for a whole JSON body

@@ -40,9 +40,9 @@ class Daphne:
     async def close(self) -> None:
         await self._session.close()
 
-    async def pass_on(self, exchange: Exchange, client: tuple[str, str]) -> None:
+    async def pass_on(self, exchange: Exchange, client: tuple[str, str], most_bytes: int) -> None:
         """The exchange answered by Daphne."""
-        body = await exchange.body(self._limits.json_body_bytes, self._limits.body_timeout_s)
+        body = await exchange.body(most_bytes, self._limits.body_timeout_s)
         async with Departure(exchange.receive):
             response = await self.send(exchange.method, exchange.raw_target, headers_for(exchange, client), body)
         await relay.stream_out(exchange, response, answer_headers(response))

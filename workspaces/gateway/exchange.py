@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qsl
@@ -21,6 +23,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Scope = dict[str, Any]
 Headers = list[tuple[bytes, bytes]]
+
+
+SPLITS = re.compile(rb"[\r\n\0]")
 
 
 class ClientGone(Exception):
@@ -134,6 +139,7 @@ class Exchange:
         return self.status != 0
 
     async def begin(self, status: int, headers: Headers) -> None:
+        refuse_split(headers)
         self.status = status
         if not self._body_done and self.has_body and self.body_touched:
             headers = [*headers, (b"connection", b"close")]  # the rest of that body is not wanted
@@ -163,6 +169,14 @@ SAFE: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"n
                  (b"referrer-policy", b"same-origin")]
 
 
+def refuse_split(headers: Headers) -> None:
+    """The server below writes headers as they are: a line break in one would begin a header, or an answer, of its own.
+    Nothing is sent then; the caller answers with `internal`, and the log says where."""
+    for name, value in headers:
+        if SPLITS.search(name) or SPLITS.search(value):
+            raise ValueError(f"a line break in the header {name!r}")
+
+
 def too_large(limit_bytes: int) -> Problem:
     return Problem("too_large", f"At most {limit_bytes} bytes are taken here.", limit_bytes=limit_bytes)
 
@@ -170,8 +184,10 @@ def too_large(limit_bytes: int) -> Problem:
 def problem_headers(problem: Problem) -> Headers:
     headers: Headers = []
     wait = problem.extra.get("retry_after_s")
-    if isinstance(wait, int | float):
+    if isinstance(wait, int | float) and math.isfinite(wait):
         headers.append((b"retry-after", b"%d" % max(1, round(wait))))
+    if "content_range" in problem.extra:
+        headers.append((b"content-range", str(problem.extra["content_range"]).encode("ascii")))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="berth"'))
     if "allow" in problem.extra:

@@ -14,11 +14,12 @@ import aiohttp
 
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
-from workspaces.gateway import relay
+from workspaces.gateway import once, relay
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.hostd import Call
+from workspaces.gateway.permission import Permitted
 from workspaces.gateway.repeats import exec_named
 from workspaces.gateway.upstairs import Place
 
@@ -51,7 +52,7 @@ async def start(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     sent = json.dumps({**body, "exec_id": named.exec_id}).encode()
     call = Call("POST", f"{workspace_id}/execs", exchange.query_string, headers, sent, repeatable=True,
                 longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
-    async with Departure(exchange.receive):
+    async with Permitted(gate, exchange, place, "exec"), Departure(exchange.receive):
         if not named.again and await gate.autos.before(actor, place):
             place = await gate.access.place(actor, workspace_id)  # others may have woken it meanwhile
         gate.activity.happened(workspace_id, "exec")
@@ -87,7 +88,7 @@ async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs/{exec_id}", exchange.query_string, as_actor(actor, place),
                 repeatable=True, longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
-    async with Departure(exchange.receive):
+    async with Permitted(gate, exchange, place, "exec"), Departure(exchange.receive):
         response = await gate.hostd.send(call)
     await relay.answer_from(exchange, response)
 
@@ -96,7 +97,8 @@ async def output(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs/{exec_id}/output", exchange.query_string, as_actor(actor, place),
                 repeatable=True)
-    await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
+    async with Permitted(gate, exchange, place, "exec"):
+        await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
 
 
 async def stream(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
@@ -107,7 +109,8 @@ async def stream(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str
     if last is not None and last.isdigit():
         headers["Last-Event-ID"] = last
     call = Call("GET", f"{workspace_id}/execs/{exec_id}/stream", exchange.query_string, headers, repeatable=True)
-    await relay.events_from(exchange, await gate.hostd.send(call))
+    async with Permitted(gate, exchange, place, "exec"):
+        await relay.events_from(exchange, await gate.hostd.send(call))
 
 
 async def stdin(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
@@ -130,7 +133,16 @@ async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: st
     body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
     call = Call("POST", f"{workspace_id}/execs/{exec_id}/{verb}", "",
                 {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode())
-    await relay.answer_from(exchange, await gate.hostd.send(call))
+    if exchange.header(b"idempotency-key") is None:
+        await relay.answer_from(exchange, await gate.hostd.send(call))
+        return
+
+    async def look(_exec_id: str) -> Any:
+        seen = Call("GET", f"{workspace_id}/execs/{exec_id}", "", call.headers, repeatable=True)
+        return (await gate.hostd.json(seen))[1]
+
+    await once.answer(gate, exchange, actor, workspace_id,
+                      once.Deed([verb, exec_id, body], "id", lambda: gate.hostd.json(call), look))
 
 
 async def kill(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:

@@ -7,18 +7,21 @@ its workspace; figures do not. Contents are answered so that no browser ever run
 from __future__ import annotations
 
 import json
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import aiohttp
 
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
-from workspaces.gateway import relay
+from workspaces.gateway import once, relay
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.execs import as_actor, must_operate, next_url
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.headers import TO_HOST
 from workspaces.gateway.hostd import Call
+from workspaces.gateway.permission import Permitted
 from workspaces.gateway.upstairs import Place
 
 READ, WRITE = "files:read", "files:write"
@@ -62,8 +65,9 @@ async def content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     call = Call(exchange.method, f"{workspace_id}/files/content", exchange.query_string,
                 passed(exchange, actor, place), repeatable=True, longest_s=BEGIN_S)
     response = await asked(gate, exchange, actor, place, call)
-    await relay.answer_from(exchange, response, inert=True,
-                            moved=lambda: gate.activity.happened(workspace_id, CAUSE))
+    async with Permitted(gate, exchange, place, READ):
+        await relay.answer_from(exchange, response, inert=True,
+                                moved=lambda: gate.activity.happened(workspace_id, CAUSE))
 
 
 async def put_content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
@@ -98,7 +102,29 @@ async def change(gate: Gate, exchange: Exchange, workspace_id: str, verb: str) -
     call = Call("POST", f"{workspace_id}/files/{verb}", exchange.query_string,
                 {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode(),
                 longest_s=None)
-    await relay.answer_from(exchange, await asked(gate, exchange, actor, place, call))
+    if exchange.header(b"idempotency-key") is None:
+        await relay.answer_from(exchange, await asked(gate, exchange, actor, place, call))
+        return
+    gate.activity.happened(workspace_id, CAUSE)
+
+    async def do() -> tuple[int, Any]:
+        return await gate.wake.then(actor, place, CAUSE, limits.wake_timeout_s, lambda: gate.hostd.json(call))
+
+    async def look(path_encoded: str) -> Any:
+        return await gate.wake.then(actor, place, CAUSE, limits.wake_timeout_s,
+                                    lambda: stat(gate, workspace_id, path_encoded, call))
+
+    await once.answer(gate, exchange, actor, workspace_id,
+                      once.Deed([verb, exchange.query_string, body], "path_encoded", do, look))
+
+
+async def stat(gate: Gate, workspace_id: str, path_encoded: str, like: Call) -> dict[str, Any]:
+    """What an earlier change made, as it is now, with the eyes of the user who made it."""
+    users = urlencode([pair for pair in parse_qsl(like.query) if pair[0] == "user"])
+    query = f"path={path_encoded}&limit=1" + (f"&{users}" if users else "")
+    call = Call("GET", f"{workspace_id}/files", query, like.headers, repeatable=True)
+    _status, seen = await gate.hostd.json(call)
+    return {name: value for name, value in seen.items() if name not in ("entries", "next")}
 
 
 async def remove(gate: Gate, exchange: Exchange, workspace_id: str) -> None:

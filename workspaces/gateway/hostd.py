@@ -131,7 +131,7 @@ async def problem_of(response: aiohttp.ClientResponse) -> Problem:
             return Problem(response.headers.get("Berth-Code") or _code_of_status(response.status))
         value = json.loads(await at_most(response.content, ERROR_BODY_BYTES))
         code = value.pop("code")
-        for reserved in ("type", "title", "status"):
+        for reserved in ("type", "title", "status", "allow"):  # these words are ours, the last is even a header
             value.pop(reserved, None)
         if isinstance(value.get("errors"), dict):
             value["errors"] = {k: v if isinstance(v, list) else [str(v)] for k, v in value["errors"].items()}

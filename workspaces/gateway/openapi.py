@@ -49,8 +49,8 @@ OFFSET = parameter("offset", {"type": "integer", "minimum": 0}, "From this byte 
 USER = parameter("user", {"type": "string", "maxLength": 64, "default": "user"}, "With this guest user's permissions")
 PATH = parameter("path", {"type": "string", "minLength": 1}, "Absolute; bytes that are not UTF-8 percent-encoded",
                  required=True)
-KEY = parameter("Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255},
-                "The same key and body within 24 h is the same exec", "header")
+KEY = parameter("Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+                "The same key and body within 24 h is the same exec or change", "header")
 
 
 def problem(status: int) -> Json:
@@ -134,11 +134,11 @@ EXECS: Json = {
                           answers(WRITING, s200=of("Accepted", "Taken"), s204=NOTHING), RAW_BODY),
     },
     "/api/v1/workspaces/{id}/execs/{eid}/signal": {
-        "post": operation("execs_signal", "execs", "exec", "Send a signal by name", [WORKSPACE, EXEC],
+        "post": operation("execs_signal", "execs", "exec", "Send a signal by name", [WORKSPACE, EXEC, KEY],
                           answers(WRITING, s200=of("Accepted", "Sent"), s204=NOTHING), json_of("SignalRequest")),
     },
     "/api/v1/workspaces/{id}/execs/{eid}/resize": {
-        "post": operation("execs_resize", "execs", "exec", "Resize its terminal", [WORKSPACE, EXEC],
+        "post": operation("execs_resize", "execs", "exec", "Resize its terminal", [WORKSPACE, EXEC, KEY],
                           answers(WRITING, s200=of("Accepted", "Resized"), s204=NOTHING), json_of("TerminalSize")),
     },
 }
@@ -174,7 +174,7 @@ FILES: Json = {
                          RAW_BODY),
     },
     **{f"/api/v1/workspaces/{{id}}/files/{verb}": {
-        "post": operation(f"files_{verb}", "files", "files:write", summary, [WORKSPACE, USER],
+        "post": operation(f"files_{verb}", "files", "files:write", summary, [WORKSPACE, USER, KEY],
                           answers(WRITING, s200=of("File", "The result"), s201=of("File", "The result")),
                           json_of(schema))}
        for verb, summary, schema in (("mkdir", "Make a folder", "MkdirRequest"), ("move", "Rename", "MoveRequest"),

@@ -18,11 +18,26 @@ from workspaces.gateway.gate import Gate
 from workspaces.gateway.socket import Socket
 from workspaces.gateway.terminals import LOST
 
+LONGEST_NUMBER = 15
+
 
 async def to_daphne(gate: Gate, exchange: Exchange) -> None:
     client = gate.access.client(exchange)
     with gate.daphne_requests.one_of(holder_of(exchange, client[0])):
-        await gate.daphne.pass_on(exchange, client)
+        await gate.daphne.pass_on(exchange, client, await most_bytes(gate, exchange))
+
+
+async def most_bytes(gate: Gate, exchange: Exchange) -> int:
+    """How large a body may be: what a stranger sends is kept here before anybody asked who it is, so it is small. To
+    sign in needs little, and so do the admin's forms (whose CSRF token is in the body, so they count as strange)."""
+    known, strange = gate.config.limits.json_body_bytes, gate.config.limits.stranger_body_bytes
+    if not exchange.has_body or (exchange.declared_length or known) <= strange:
+        return min(known, strange)
+    try:
+        await gate.access.actor(exchange)
+    except Problem:
+        return min(known, strange)
+    return known
 
 
 def holder_of(exchange: Exchange, address: str) -> str:
@@ -31,9 +46,17 @@ def holder_of(exchange: Exchange, address: str) -> str:
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest() if said else address
 
 
-async def socket_to_daphne(gate: Gate, exchange: Exchange, socket: Socket) -> None:
-    """Events. Who may open it and see what, is judged here (credentials, Origin) and there (every batch)."""
+async def socket_to_daphne(gate: Gate, exchange: Exchange, socket: Socket, workspace_id: str | None) -> None:
+    """Events. Who may open it and see what, is judged here (credentials, Origin, whose) and there (every batch).
+
+    Daphne can refuse a socket only with a bare 403, so what has another name is refused here.
+    """
     actor = await gate.admit(exchange)
+    if workspace_id is not None:
+        await gate.access.place(actor, workspace_id)
+        after = exchange.query.get("after", "0")
+        if not (after.isascii() and after.isdigit() and len(after) <= LONGEST_NUMBER):
+            raise Problem("invalid", "after is a whole number.", errors={"after": ["A whole number."]})
     with gate.sockets.one_of(str(actor.user_id)):
         upstream = await gate.daphne.socket(exchange, gate.access.client(exchange))
         try:

@@ -32,19 +32,15 @@ class Named:
 async def exec_named(client: redis.Redis[Any], actor: Actor, workspace_id: str, key: str | None, body: dict[str, Any]
                      ) -> Named:
     """The exec's id for this request. Raises `idempotency_conflict` for a key that meant something else."""
-    if key is None:
+    if key_of(key) is None:
         return Named(new_id(), again=False)
-    if not 1 <= len(key) <= LONGEST_KEY:
-        raise Problem("invalid", "The Idempotency-Key is empty or too long.",
-                      errors={"Idempotency-Key": [f"1 to {LONGEST_KEY} characters."]})
     name = _name(actor, workspace_id, key)
     print_ = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     exec_id = new_id()
     try:
         kept = await client.set(name, f"{exec_id} {print_}", nx=True, get=True, ex=KEPT_S)
     except (RedisError, OSError):
-        raise Problem("unavailable", "The key cannot be remembered now; nothing was started.",
-                      retry_after_s=1) from None
+        raise forgotten() from None
     if kept is None:
         return Named(exec_id, again=False)
     kept_id, _, kept_print = bytes(kept).decode().partition(" ")
@@ -53,6 +49,18 @@ async def exec_named(client: redis.Redis[Any], actor: Actor, workspace_id: str, 
     return Named(kept_id, again=True)
 
 
-def _name(actor: Actor, workspace_id: str, key: str) -> str:
+def key_of(said: str | None) -> str | None:
+    """The header, if it is there and is one. The same rule as upstairs (`api.idempotency`)."""
+    if said is not None and not (0 < len(said) <= LONGEST_KEY and said.isascii() and said.isprintable()):
+        raise Problem("invalid", "An Idempotency-Key is 1 to 255 printable ASCII characters.",
+                      errors={"Idempotency-Key": ["1 to 255 printable ASCII characters."]})
+    return said
+
+
+def forgotten() -> Problem:
+    return Problem("unavailable", "The key cannot be remembered now; nothing was started.", retry_after_s=1)
+
+
+def _name(actor: Actor, workspace_id: str, key: str | None) -> str:
     owner = f"{actor.user_id}\0{workspace_id}\0{key}"
     return "berth:exec-key:" + hashlib.sha256(owner.encode("utf-8", "replace")).hexdigest()

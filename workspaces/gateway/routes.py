@@ -28,6 +28,7 @@ CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undel
 #: A path that does not end with its verb.
 VERBS = {"checkpoints": "checkpoint"}
 TERMINAL = re.compile(rf"\A/ws/v1/workspaces/(?P<workspace>{ID})/terminals/(?P<exec>{ID})\Z")
+EVENTS = re.compile(rf"\A/ws/v1/(?:events|workspaces/(?P<workspace>{ID})/events)\Z")
 
 #: below /api/v1/workspaces/{id}/ -> method -> handler(gate, exchange, workspace_id, exec_id?)
 EXEC_ROUTES: dict[str, dict[str, Bound]] = {

@@ -18,6 +18,8 @@ from workspaces.gateway.config import Config, Limits
 
 REFUSAL = (b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 0\r\n"
            b"connection: close\r\n\r\n")
+#: The most that the event loop reads at once.
+READ_BYTES = 256 * 1024
 TOO_LARGE = b"431 Request Header Fields Too Large"
 TOO_SLOW = b"408 Request Timeout"
 
@@ -27,6 +29,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     limits: Limits
     _head_bytes = 0
+    #: Bytes since the parser last had something whole. It keeps a header until its end, be it of gigabytes.
+    _pending_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _refused = False
 
@@ -43,12 +47,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._refused:
-            super().data_received(data)
+        if self._refused:
+            return
+        self._pending_bytes += len(data)
+        super().data_received(data)
+        if self._pending_bytes > self.limits.header_bytes + READ_BYTES:
+            self._refuse(TOO_LARGE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head_bytes = 0
+        self._head_bytes = self._pending_bytes = 0
         self._expect_head()
 
     def on_url(self, url: bytes) -> None:
@@ -61,14 +69,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_arrived()
+        self._pending_bytes = 0
         if not self._refused:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._pending_bytes = 0
         if not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._pending_bytes = 0
         if not self._refused:
             super().on_message_complete()
 
@@ -77,6 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().handle_websocket_upgrade()
 
     def _count(self, size: int) -> None:
+        self._pending_bytes = 0
         self._head_bytes += size
         if self._head_bytes > self.limits.header_bytes:
             self._refuse(TOO_LARGE)

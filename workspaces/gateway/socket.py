@@ -10,7 +10,7 @@ from typing import Any
 
 from workspaces.api.errors import Problem
 from workspaces.api.errors import body as problem_body
-from workspaces.gateway.exchange import SAFE, Receive, Send, problem_headers
+from workspaces.gateway.exchange import SAFE, Receive, Send, problem_headers, refuse_split
 
 
 class Socket:
@@ -31,6 +31,7 @@ class Socket:
         self.closed, self.status = True, value["status"]
         headers = [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(data)),
                    *SAFE, *problem_headers(problem)]
+        refuse_split(headers)
         await self._send({"type": "websocket.http.response.start", "status": value["status"], "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": data, "more_body": False})
 

@@ -30,7 +30,7 @@ def workspace(request: HttpRequest, workspace_id: str) -> HttpResponse:
     try:
         found = selectors.workspace_for(actor, workspace_id)
     except Problem as problem:
-        return page(request, "workspace", "Berth", status=problem.status, workspace=workspace_id)
+        return page(request, "workspace", "Berth", status=problem.status, workspace=workspace_id, missing=True)
     return page(request, "workspace", f"{found.name} · Berth", workspace=found.pk)
 
 

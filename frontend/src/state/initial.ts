@@ -5,14 +5,14 @@ import type { Layout, PageData, State, Theme } from "./types";
 export const defaultLayout: Layout = { files: 232, activity: 336, terminal: 300 };
 
 export const emptyPage: PageData = {
-  page: "home", csrf: "", nonce: "", user: "", admin: false, workspace: "", next: "", setup: false,
+  page: "home", csrf: "", nonce: "", user: "", admin: false, workspace: "", missing: false, next: "", setup: false,
 };
 
 export function initialState(page: PageData, now: number, theme: Theme, layout: Layout = defaultLayout): State {
   return {
     page, now, theme, layout,
     connection: "connecting",
-    workspaces: {}, loaded: false, missing: false, pending: {},
+    workspaces: {}, loaded: false, missing: page.missing, pending: {},
     notices: [],
     dialog: null, dialogProblem: "", dialogBusy: false,
     events: [], lastSeq: 0, expanded: {},

@@ -141,6 +141,8 @@ export interface PageData {
   user: string;
   admin: boolean;
   workspace: string;
+  /** The server found no such workspace among those this person may look into. */
+  missing: boolean;
   next: string;
   setup: boolean;
 }

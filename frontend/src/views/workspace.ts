@@ -30,6 +30,7 @@ function absent(state: State): Child {
   return h("main", { class: "absent" },
     h("h1", null, "There is no such workspace"),
     h("p", null, "It was deleted, or it is not one of yours."),
+    state.page.admin && h("p", { class: "hint" }, "Admins see that a workspace exists, not what is in it."),
     h("a", { class: "button primary", href: "/" }, "All workspaces"));
 }
 

@@ -97,7 +97,7 @@ def _numbered(files: Files) -> Iterator[tuple[int, int]]:
 
 def _jail(plan: argv.BodyPlan, confinement: Confinement, root: Path) -> JailPlan:
     name, _, value = confinement.mark.partition("=")
-    rlimits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1024, "RLIMIT_MEMLOCK": 0}
+    rlimits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1024, "RLIMIT_MEMLOCK": 0, "RLIMIT_NPROC": MAX_TASKS}
     if not confinement.cgroups and confinement.limits.memory_bytes:
         rlimits["RLIMIT_AS"] = confinement.limits.memory_bytes + (4 << 30)
     return JailPlan(

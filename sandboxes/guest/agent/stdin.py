@@ -1,7 +1,8 @@
 """The standard input of one exec: bytes from `exec.stdin` streams, in order of arrival, into its pipe or terminal.
 
 Made by `exectable.py`. What the process does not read yet waits here, bounded by the streams' windows; a stream is
-answered once all of its bytes are in the pipe.
+answered once all of its bytes are in the pipe. When input closes, a stream whose bytes were all taken is no failure:
+it fails only with the next byte (an `exit` that was typed did arrive, though the shell was gone before we could say).
 """
 
 from __future__ import annotations
@@ -52,11 +53,15 @@ class Stdin:
         if self.open:
             self._queue.append((feed, data))
             self._pump()
+        elif data:
+            feed.fail(*self._over)
 
     def take_end(self, feed: Feed) -> None:
         if self.open:
             self._queue.append((feed, None))
             self._pump()
+        else:
+            feed.stream.finish({"accepted_bytes": feed.accepted})
 
     def leave(self, feed: Feed) -> None:
         """The host gave a stream up: what has not been written of it never is."""
@@ -84,6 +89,7 @@ class Stdin:
         except BlockingIOError:
             count = 0
         except OSError:
+            self._queue.appendleft((feed, data))
             self._close("stdin_closed", "the process closed its standard input")
             return False
         feed.accepted += count
@@ -112,7 +118,10 @@ class Stdin:
         self._loop.unwatch(self._fd)
         os.close(self._fd)
         self._fd = -1
-        self._queue.clear()
-        for feed in self._feeds:
+        cut_off = {feed for feed, data in self._queue if data}
+        for feed in cut_off:
             feed.fail(code, detail)
+        for feed in {feed for feed, data in self._queue if data is None} - cut_off:
+            feed.stream.finish({"accepted_bytes": feed.accepted})
+        self._queue.clear()
         self._feeds.clear()

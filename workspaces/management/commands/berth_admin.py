@@ -20,14 +20,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", nargs="?", help="make a code for this user, who sets a new password with it")
+        parser.add_argument("--at", default="", metavar="URL", help="where the pages are, to be said with the code")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        named = options["user"]
+        named, at = options["user"], options["at"].rstrip("/")
         if named is None and any(u.has_usable_password() for u in User.objects.filter(is_superuser=True)):
             return
         user = _admin(named or "admin")
         code = tokens.create_setup_code(user)
-        self.stdout.write(f"Sign in as {user.get_username()}: open /sign-in?setup there and type the one-time code\n"
+        self.stdout.write(f"Sign in as {user.get_username()}: open {at}/sign-in?setup and type the one-time code\n"
                           f"    {code}\n"
                           "It is valid for 15 minutes and once; then you choose a password.")
 
