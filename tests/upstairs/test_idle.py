@@ -75,7 +75,7 @@ def test_never_is_never_and_a_suspended_owner_is_at_once() -> None:
 moves = st.lists(st.tuples(
     st.floats(0, 40),                                            # real seconds until the next look
     st.one_of(st.just(0.0), st.floats(-7200, 7200)),             # how far the wall clock jumps meanwhile
-    st.sampled_from(["", "", "", "touch", "work"]),              # what happens meanwhile
+    st.sampled_from([""] * 10 + ["touch", "work"]),              # what happens meanwhile
 ), min_size=1, max_size=80)
 
 
@@ -84,20 +84,20 @@ moves = st.lists(st.tuples(
 def test_under_any_jumps_of_the_clock_nothing_rests_before_it_was_really_idle_for_its_time(
         steps: list[tuple[float, float, str]], after_s: int) -> None:
     """Field cases 107 and 043. The real time is known here, and to nobody in the rule."""
-    wall, real, happened = NOON, 0.0, 0.0
+    wall, real, happened, slack = NOON, 0.0, 0.0, 0.0
     marks = Marks("running:1", activity=wall)
     count = look(None, marks, wall)
     for passed, jump, what in steps:
         if what:
             # It happens just after the last look, stamped by the clock as it was then.
-            happened = real
+            happened, slack = real, 0.0
             marks = Marks(marks.stage, wall if what == "touch" else marks.activity,
                           wall + seconds(0.001) if what == "work" else marks.work)
         wall, real = wall + seconds(passed + jump), real + passed
+        # A jump may make at most one look's worth (MOST) count where less had passed.
+        slack += MOST.total_seconds() if jump > 0 else 0
         count = look(count, marks, wall)
         if verdict(Situation(count), seconds(after_s), wall).do is not Do.KEEP:
-            # A jump may make at most one look's worth (MOST) count where less had passed.
-            slack = sum(1 for _, j, _ in steps if j > 0) * MOST.total_seconds()
             assert real - happened >= after_s - slack - 0.01
 
 
