@@ -184,6 +184,16 @@ def test_standby_is_no_error_page_and_a_terminal_that_waits_does_not_wake_it(
     expect(page.locator(".xterm-rows")).to_contain_text("still-42")
 
 
+def test_on_a_phone_the_way_to_wake_it_is_always_in_sight(
+        page: Page, workspace: dict[str, Any]) -> None:
+    asleep(page, workspace)
+    page.set_viewport_size(PHONE)
+    page.goto(f"/workspaces/{workspace['id']}")
+    expect(page.get_by_role("button", name="Wake", exact=True)).to_be_visible()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.get_by_role("button", name=re.compile("^Wake"))).to_have_count(1)
+
+
 def test_home_says_use_against_quota_and_offers_standby(
         page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
     limit = agent.get("/me").json()["quota"]["workspaces"]
@@ -199,7 +209,8 @@ def test_time_has_no_barriers(
         dressed: Page, workspace: dict[str, Any], agent: httpx.Client, size: Any, watch: Watch) -> None:
     checkpointed(agent, workspace, name="green", comment="all tests pass")
     checkpointed(agent, workspace)
-    agent.post(f"/workspaces/{workspace['id']}/holds", json={"reason": "a long build", "ttl_s": 3600}).raise_for_status()
+    held = agent.post(f"/workspaces/{workspace['id']}/holds", json={"reason": "a long build", "ttl_s": 3600})
+    assert held.status_code == 201, held.text
     dressed.set_viewport_size(size)
     open_workspace(dressed, workspace)
     if size is PHONE:

@@ -46,8 +46,9 @@ function power(state: State, context: Context, workspace: Workspace): Child[] {
     context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
   const running = workspace.state === "running";
   return [
-    // At rest the one Start stands in the middle; it is up here when open files stand there.
-    canStart(workspace.state) && state.tabs.length > 0 && button(startWord(workspace.state), () => start(context, workspace.id), { key: "start", disabled: busy }),
+    // At rest the one Start stands in the middle; it is up here where open files stand there, and on a narrow screen.
+    canStart(workspace.state) && button(startWord(workspace.state), () => start(context, workspace.id),
+      { key: "start", disabled: busy, class: state.tabs.length > 0 ? "" : "narrow" }),
     running && button("Keep awake", () => time.ask(context, { kind: "keep-awake" }), { key: "awake", class: "quiet" }),
     running && button("Standby", () => void command(context, workspace.id, "standby"), { key: "standby", disabled: busy, title: "To rest with its memory" }),
     running && button("Restart", () => confirm("confirm-restart"), { key: "restart", disabled: busy }),

@@ -42,6 +42,7 @@ const marks = {
 };
 
 function mark(one: Checkpoint): VNode {
+  if (one.state === "failed") return h("span", { class: "mark-memory unfit", "aria-hidden": "true" });
   const kind = !one.memory ? "hollow" : one.state === "ready" && !one.memory_usable ? "unfit" : "filled";
   return h("span", { class: `mark-memory ${kind}`, title: marks[kind] }, h("span", { class: "unseen" }, marks[kind]));
 }
@@ -72,7 +73,7 @@ function actions(state: State, context: Context, workspace: Workspace, one: Chec
     one.state === "ready" && button("Restore", () => ask("restore"), { class: "small", disabled: changing, "aria-label": `Restore ${name}` }),
     one.state === "ready" && button("Fork", () => ask("fork"), { class: "small quiet", "aria-label": `Fork ${name}` }),
     h("span", { class: "point-tools" },
-      iconButton("pencil", `Rename ${name}`, () => ask("rename-checkpoint")),
+      one.state === "ready" && iconButton("pencil", `Rename ${name}`, () => ask("rename-checkpoint")),
       iconButton("trash", `Delete ${name}`, () => ask("delete-checkpoint"))));
 }
 
