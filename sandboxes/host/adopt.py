@@ -21,11 +21,15 @@ import shutil
 from pathlib import Path
 
 from sandboxes.drivers.base import MachineHome
+<<<<<<< HEAD
 from sandboxes.errors import DiskFull, SandboxError
 from sandboxes.host import durable, log, points, quiet, wake, watch
+=======
+from sandboxes.errors import SandboxError
+from sandboxes.host import log, points, wake, watch
+>>>>>>> part2
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.machines import Machines
-from sandboxes.host.points import Point
 from sandboxes.host.registry import Machine
 from sandboxes.lifecycle import OperationState, Phase
 
@@ -114,20 +118,7 @@ async def _settle_wake(machines: Machines, machine: Machine, body: Body | None) 
     if body is None:
         await asyncio.to_thread(shutil.rmtree, used, True)
         return
-    task = asyncio.create_task(_go_on(machines, machine, body, point), name=f"settle {machine.machine_id}")
-    machines.settling.add(task)
-    task.add_done_callback(machines.settling.discard)
-
-
-async def _go_on(machines: Machines, machine: Machine, body: Body, point: Point | None) -> None:
-    try:
-        link = await body.ready()
-        if point is not None and point.execs_are != "same":
-            await wake.continue_execs(machines, machine, body, link, point)
-        await quiet.thaw(link, machine.machine_id)
-        await asyncio.to_thread(shutil.rmtree, points.used(machines.home(machine.machine_id)), True)
-    except SandboxError as error:
-        log.failure("adopt.not_settled", error, machine_id=machine.machine_id)
+    wake.settle(machines, machine, body, point)
 
 
 async def _clear_away(machines: Machines, machine: Machine) -> None:

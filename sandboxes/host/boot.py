@@ -66,6 +66,8 @@ async def _boot(machines: Machines, machine: Machine, spec: MachineSpec, stage: 
         if not parked or not await _boot_parked(machines, machine, spec, stage):
             await _boot_cold(machines, machine, spec, stage)
     except BaseException:
+        if machine.phase is Phase.RUNNING:
+            raise
         still = machines.home(machine.machine_id).standby.exists()
         await machines.registry.set_phase(machine, Phase.PARKED if still else Phase.STOPPED, end_reason="boot_failed")
         raise
@@ -109,8 +111,8 @@ async def _boot_parked(machines: Machines, machine: Machine, spec: MachineSpec, 
         await wake.drop_memory(machines, machine, "memory_dropped")
         machines.tell(machine, "machine.memory_dropped", _actor(machine), {"reason": reason})
         return False
-    await wake.go_on(machines, machine, body, point)
     machines.tell(machine, "machine.running", _actor(machine), {"from": "memory"})
+    await wake.go_on(machines, machine, body, point)
     return True
 
 

@@ -83,7 +83,9 @@ class Running:
             self.begun.exception()
 
     def go_on(self, body: Body) -> None:
-        """From the offsets that are on disk."""
+        """From the offsets that are on disk. Already going on: done."""
+        if self.task is not None and not self.task.done():
+            return
         self.body = body
         if self.begun.done() and self.begun.exception() is not None:
             self.begun = asyncio.get_running_loop().create_future()

@@ -24,6 +24,7 @@ from sandboxes.host.registry import Machine
 from sandboxes.lifecycle import Phase
 
 LIST_S = 30.0
+AGAIN_S = 1.0
 EXEC_ID_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
 
@@ -39,16 +40,44 @@ async def begin_running(machines: Machines, machine: Machine, body: Body) -> Non
     watch.put(machines, machine, body)
 
 
-async def go_on(machines: Machines, machine: Machine, body: Body, point: Point) -> None:
-    """What follows a wake, or what a dead hostd left of it: processes thaw, execs go on. Repeatable."""
+async def go_on(machines: Machines, machine: Machine, body: Body, point: Point | None) -> None:
+    """What follows a wake: processes thaw, execs go on. Should the agent be away just now, it is done when it is back:
+    the machine runs.
+    """
+    try:
+        await _go_on(machines, machine, body, point)
+    except SandboxError as error:
+        log.failure("wake.not_settled", error, machine_id=machine.machine_id)
+        settle(machines, machine, body, point)
+
+
+async def _go_on(machines: Machines, machine: Machine, body: Body, point: Point | None) -> None:
+    """Repeatable."""
     link = await body.soon(LIST_S)
-    execs = machines.execs(machine.machine_id)
-    if point.execs_are == "same":
-        execs.go_on(body)
-    else:
+    if point is not None and point.execs_are == "same":
+        machines.execs(machine.machine_id).go_on(body)
+    elif point is not None:
         await continue_execs(machines, machine, body, link, point)
     await quiet.thaw(link, machine.machine_id)
     await asyncio.to_thread(shutil.rmtree, points.used(machines.home(machine.machine_id)), True)
+
+
+def settle(machines: Machines, machine: Machine, body: Body, point: Point | None) -> None:
+    """`go_on` in the background, as often as it takes; of a body that a former hostd left, too. `point`: of the standby
+    that it came from, when that wake was not settled."""
+    async def until_done() -> None:
+        while not body.ended.is_set():
+            try:
+                await body.ready()
+                await _go_on(machines, machine, body, point)
+                return
+            except SandboxError as error:
+                log.failure("wake.not_settled", error, machine_id=machine.machine_id)
+                await asyncio.sleep(AGAIN_S)
+
+    task = asyncio.create_task(until_done(), name=f"settle {machine.machine_id}")
+    machines.settling.add(task)
+    task.add_done_callback(machines.settling.discard)
 
 
 async def continue_execs(machines: Machines, machine: Machine, body: Body, link: GuestLink, point: Point) -> None:

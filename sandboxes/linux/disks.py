@@ -48,12 +48,30 @@ class Chain:
         return replace(self, layers=(*self.layers, self.head), head=new_head)
 
 
+COPY = "chain-copy.json"
+
+
 def read_chain(folder: Path) -> Chain | None:
-    data = atomic.read_json(folder / "chain.json")
-    return Chain.from_json(data) if data else None
+    """None where there is no disk. A chain file that a foreign hand cut short is read from its copy; when both are gone
+    this raises StepFailed: a disk whose layers nobody can name is not an empty one.
+    """
+    broken = False
+    for name in ("chain.json", COPY):
+        try:
+            data = atomic.read_json(folder / name)
+            if data is not None:
+                return Chain.from_json(data)
+            broken |= (folder / name).exists()
+        except (ValueError, KeyError, TypeError):
+            broken = True
+    if broken:
+        raise StepFailed(f"{folder}: which files make this disk cannot be read", code="disk_unreadable")
+    return None
 
 
 def write_chain(folder: Path, chain: Chain) -> None:
+    """The copy first: it may speak of a head that holds nothing yet, never of one that is a layer by now."""
+    atomic.write_json(folder / COPY, asdict(chain), durable=False)
     atomic.write_json(folder / "chain.json", asdict(chain))
 
 

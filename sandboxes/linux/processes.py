@@ -70,17 +70,21 @@ def _judge(done: Completed, ok: Sequence[int]) -> Completed:
 
 async def run(argv: Sequence[str], *, timeout_s: float = 60.0, stdin: bytes = b"", ok: Sequence[int] = (0,),
               env: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()) -> Completed:
-    """Runs a program to its end. Raises ProcessFailed on another exit than `ok`, or past `timeout_s` (killed)."""
+    """Runs a program to its end. Raises ProcessFailed on another exit than `ok`, or past `timeout_s` (killed).
+
+    Without input it gets none, not an empty pipe: on a busy host a short program has ended before that is written to.
+    """
     line = _started(argv)
     try:
         process = await asyncio.create_subprocess_exec(
-            *line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=tuple(pass_fds),
-            start_new_session=True, env=dict(CLEAN_ENV if env is None else env))
+            *line, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, pass_fds=tuple(pass_fds), start_new_session=True,
+            env=dict(CLEAN_ENV if env is None else env))
     except OSError as error:
         raise ProcessFailed(argv, str(error), None) from error
     try:
         async with asyncio.timeout(timeout_s):
-            out, err = await process.communicate(stdin)
+            out, err = await process.communicate(stdin or None)
     except TimeoutError as error:
         raise ProcessFailed(argv, f"no end within {timeout_s:g} s", None) from error
     finally:

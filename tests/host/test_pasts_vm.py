@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.host.client import Hostd, eventually, new_id, running_hostd
+from tests.host.test_checkpoints import left_overs
+from tests.host.test_pasts_killed import dies_in, mortal
 
 pytestmark = pytest.mark.vm
 UP_S = 900.0
@@ -130,3 +132,50 @@ async def test_a_machine_rests_wakes_goes_back_and_is_cloned_with_all_that_runs_
 
 async def longer(hostd: Hostd, machine_id: str, exec_id: str, wanted: int) -> bool:
     return len(await lines_of(hostd, machine_id, exec_id)) >= wanted
+
+
+async def test_hostd_killed_in_the_middle_of_a_rest_a_wake_and_a_rollback_loses_neither_memory_nor_files(cache: Path):
+    async with mortal("qemu", images=cache) as hostd:
+        mid = new_id()
+        await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, "box"))
+        await done(hostd, mid, "boot", 1)
+        counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
+
+        async def counts_on() -> None:
+            seen = len(await lines_of(hostd, mid, counter))
+            await eventually(lambda: longer(hostd, mid, counter, seen + 3), f"it counts on: {hostd.log[-3000:]}", 90)
+            lines = await lines_of(hostd, mid, counter)
+            assert lines == list(range(1, len(lines) + 1))
+
+        await counts_on()
+        # (operation, the step at which hostd dies, what the next one finds)
+        for generation, (kind, where, at, phase_then) in enumerate([
+            ("park", f"{mid}/standby", 1, "running"),       # all is written, nothing has its name: it goes on
+            ("capture", "checkpoints", 4, "running"),
+            ("park", "machine.json", 2, "parked"),          # named, and not yet noted
+            ("boot", ".standby.used", 1, "parked"),         # the body runs, and is not yet the machine
+            ("boot", "machine.json", 3, "running"),         # it is, and that was not yet noted
+        ], start=2):
+            more = {"spec": spec(mid, generation, "box")} if kind == "boot" else {}
+            if kind == "capture":
+                more = {"checkpoint_id": "cut", "memory": True}
+            said = await dies_in(hostd, mid, kind, generation, at, where, grace_s=60, **more)
+            assert said and await phase(hostd, mid) == phase_then, (kind, said, hostd.log[-3000:])
+            assert left_overs(hostd, mid) in ([], [".standby.used"]), said
+            if phase_then == "running":
+                await counts_on()
+                await eventually(lambda: no_left_overs(hostd, mid), "the wake is settled", 60)
+
+        await done(hostd, mid, "capture", 7, checkpoint_id="point", memory=True)
+        await text(hostd, mid, "echo later > later; sync")
+        said = await dies_in(hostd, mid, "rollback", 8, 1, f"{mid}/standby", checkpoint_id="point", memory=True)
+        assert said and await phase(hostd, mid) == "stopped", "the disk is swapped, its memory was not yet named"
+        assert await done(hostd, mid, "rollback", 9, checkpoint_id="point", memory=True) == {"parked": True}
+        await done(hostd, mid, "boot", 9, spec=spec(mid, 9, "box"))
+        assert await text(hostd, mid, "ls") == "counter"
+        rows = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
+        assert [row["continued_from"] for row in rows] == [counter]
+
+
+async def no_left_overs(hostd: Hostd, machine_id: str) -> bool:
+    return not left_overs(hostd, machine_id)

@@ -82,7 +82,8 @@ async def test_a_head_that_could_not_be_finished_has_no_name(tmp_path, base, mon
     monkeypatch.setattr(disks.atomic, "publish", fail)
     with pytest.raises(DiskFull):
         await disks.create_head(tmp_path / "disk", chain.frozen(disks.fresh_head(tmp_path / "disk")))
-    assert {path.name for path in (tmp_path / "disk").iterdir()} == {"base.img", "head-1.qcow2", "chain.json"}
+    there = {path.name for path in (tmp_path / "disk").iterdir()}
+    assert there == {"base.img", "head-1.qcow2", "chain.json", disks.COPY}
 
 
 async def test_a_capture_s_disk_is_adopted_under_names_that_cannot_clash(tmp_path, base):
@@ -127,3 +128,18 @@ def test_a_sparse_copy_is_equal_and_stays_sparse(tmp_path):
     disks.copy_sparse(source, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == source.read_bytes()
     assert (tmp_path / "copy").stat().st_blocks * 512 < 1 << 20
+
+
+async def test_a_chain_file_cut_short_by_a_foreign_hand_never_makes_an_empty_disk(base: Path, tmp_path: Path):
+    folder = tmp_path / "disk"
+    chain = await disks.create(folder, base, 4)
+    frozen = await disks.freeze(folder, tmp_path / "capture")
+    for damage in (b"", b'{"base": "base.i'):
+        (folder / "chain.json").write_bytes(damage)
+        assert disks.read_chain(folder) == frozen != chain
+    (folder / disks.COPY).write_bytes(b"{")
+    for call in (disks.create(folder, base, 4), disks.freeze(folder, tmp_path / "other")):
+        with pytest.raises(StepFailed) as refused:
+            await call
+        assert refused.value.code == "disk_unreadable"
+    assert (folder / frozen.head).exists()

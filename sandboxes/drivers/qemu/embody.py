@@ -154,6 +154,7 @@ class Workshop:
             body.bury()
         if machine_id:
             await self.take_down(machine_id)
+        kept_base(home).unlink(missing_ok=True)
         for name in ("qmp.sock", "agent.sock"):
             (home.run / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -177,9 +178,13 @@ def _open(stack: contextlib.ExitStack, path: Path, flags: int) -> int:
     return fd
 
 
+def kept_base(home: MachineHome) -> Path:
+    return home.path / "driver" / "base.mem"
+
+
 def _keep_base(home: MachineHome, base: Path) -> Path:
     """A name of our own for the base this body maps: the template may be gone when the body is captured."""
-    kept = home.path / "driver" / "base.mem"
+    kept = kept_base(home)
     kept.unlink(missing_ok=True)
     disks.share(base, kept)
     return kept
