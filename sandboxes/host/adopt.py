@@ -21,13 +21,8 @@ import shutil
 from pathlib import Path
 
 from sandboxes.drivers.base import MachineHome
-<<<<<<< HEAD
 from sandboxes.errors import DiskFull, SandboxError
-from sandboxes.host import durable, log, points, quiet, wake, watch
-=======
-from sandboxes.errors import SandboxError
-from sandboxes.host import log, points, wake, watch
->>>>>>> part2
+from sandboxes.host import durable, log, points, wake, watch
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine

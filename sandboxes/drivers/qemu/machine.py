@@ -145,19 +145,12 @@ class QemuMachine:
         raise StepFailed("QEMU has no root disk")
 
     async def fit_disk(self, disk_gib: int) -> None:
-<<<<<<< HEAD
-        """Never below what the disk is: one that was asked for smaller than its image is as large as the image."""
-        chain = disks.read_chain(self.home.disk)
-        size_bytes = max(disk_gib * disks.GIB, chain.size_bytes if chain is not None else 0)
-        await self.qmp.execute("block_resize", {"node-name": await self._top_node(), "size": size_bytes})
-=======
         """Never smaller than it is: what was resumed, or cloned, may rely on more than was asked for."""
         chain = await self._true_chain()
         size_bytes = max(disk_gib * disks.GIB, chain.size_bytes)
         await self.qmp.execute("block_resize", {"node-name": await self._top_node(), "size": size_bytes})
         if size_bytes != chain.size_bytes:
             disks.write_chain(self.home.disk, replace(chain, size_bytes=size_bytes))
->>>>>>> part2
 
     async def _true_chain(self) -> Chain:
         """The chain as QEMU has it. A hostd that died while it froze a head may have noted one head too many."""
