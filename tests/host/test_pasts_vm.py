@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sandboxes.linux import checksums
 from tests.host.client import Hostd, eventually, new_id, running_hostd
 from tests.host.test_checkpoints import left_overs
 from tests.host.test_pasts_killed import dies_in, mortal
@@ -179,3 +180,75 @@ async def test_hostd_killed_in_the_middle_of_a_rest_a_wake_and_a_rollback_loses_
 
 async def no_left_overs(hostd: Hostd, machine_id: str) -> bool:
     return not left_overs(hostd, machine_id)
+
+
+async def test_what_rests_can_be_captured_stopped_and_gone_back_to_and_a_bad_image_is_given_up(cache: Path):
+    async with running_hostd("qemu", images=cache) as hostd:
+        mid = new_id()
+        await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, "box"))
+        await done(hostd, mid, "boot", 1)
+        counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
+        await counted(hostd, mid)
+        held = await text(hostd, mid, "berth-hold --reason 'a build' --ttl 60 >/dev/null && berth-hold --list")
+        assert held.split("\t")[2] == "a build"
+        assert await text(hostd, mid, "berth-hold --reason x -- sh -c 'berth-hold --list | wc -l'") == "2"
+        assert await text(hostd, mid, "cat /run/berth-epoch") == "1"
+        for number in range(9):
+            await done(hostd, mid, "capture", 1, checkpoint_id=f"deep{number}", memory=False)
+        assert (await hostd.observe(mid))["chain_depth"] == 10
+        await done(hostd, mid, "park", 1)
+        seen = await hostd.observe(mid)
+        assert seen["chain_depth"] == 2 and seen["memory_image_bytes"] > 0 and seen["work"] is None
+
+        # While it rests: its execs are readable, new ones are not taken, a checkpoint is a second name.
+        assert (await hostd.call("GET", f"/v1/machines/{mid}/execs/{counter}")).json["state"] == "running"
+        refused = await hostd.call("POST", f"/v1/machines/{mid}/execs", json={"exec_id": new_id(), "command": "true"})
+        assert (refused.json["code"], refused.json["reason"]) == ("not_running", "parked")
+        refused = await hostd.call("DELETE", f"/v1/machines/{mid}/execs/{counter}")
+        assert (refused.json["code"], refused.json["reason"]) == ("not_running", "parked")
+        result = await done(hostd, mid, "capture", 1, checkpoint_id="rest", memory=True)
+        assert result["memory"] and result["pause_ms"] == 0 and result["consistency"] == "clean"
+        assert not (await done(hostd, mid, "capture", 1, checkpoint_id="disk", memory=False))["memory"]
+        usable = {row["checkpoint_id"]: row["memory_usable"] for row in (await hostd.observe(mid))["checkpoints"]}
+        assert usable["rest"] and not usable["disk"] and not usable["deep0"]
+
+        # Its memory given up: the disk as it was, what ran is lost and says so.
+        await done(hostd, mid, "discard_memory", 1)
+        record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{counter}")).json
+        assert record["outcome"] == {"kind": "lost", "reason": "memory_discarded"}
+        await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "box"))
+        assert await text(hostd, mid, "pgrep -c sleep || true") == "0"
+        assert await done(hostd, mid, "rollback", 3, checkpoint_id="rest", memory=True) == {"parked": True}
+        await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "box"))
+        assert await text(hostd, mid, "cat /run/berth-epoch") == "3", "what keeps its own randomness can see it"
+        rows = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
+        assert [row["continued_from"] for row in rows] == [counter]
+
+        # A whole image that QEMU will not take: tried again, then given up for the same disk.
+        await text(hostd, mid, "echo kept > kept; sync")
+        await done(hostd, mid, "park", 3)
+        spoil(hostd.state / "machines" / mid / "standby")
+        for _ in range(2):
+            failed = await hostd.operate(mid, "boot", 4, spec=spec(mid, 4, "box"))
+            assert (failed["state"], await phase(hostd, mid)) == ("failed", "parked")
+        await done(hostd, mid, "boot", 4)
+        facts = await hostd.facts(mid, "machine.memory_dropped")
+        assert [fact["data"] for fact in facts] == [{"reason": "memory_image_unusable"}]
+        assert await text(hostd, mid, "cat kept") == "kept"
+        record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{rows[0]['id']}")).json
+        assert record["outcome"] == {"kind": "lost", "reason": "memory_dropped"}
+
+        # Stopped while it rests.
+        await done(hostd, mid, "park", 4)
+        await done(hostd, mid, "shutdown", 4)
+        assert await phase(hostd, mid) == "stopped"
+        assert not (hostd.state / "machines" / mid / "standby").exists()
+
+
+def spoil(standby: Path) -> None:
+    """The device state is another, and the image says so itself: only QEMU can tell that it is none."""
+    (standby / "device.state").unlink()
+    (standby / "device.state").write_bytes(b"not a device state")
+    image = json.loads((standby / "image.json").read_text())
+    image["checksums"]["device.state"] = checksums.of_file(standby / "device.state")
+    (standby / "image.json").write_text(json.dumps(image))

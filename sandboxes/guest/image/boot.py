@@ -72,6 +72,7 @@ def build(folder: Path, parts: Path) -> None:
     shutil.copytree(parts / "tree", tree, symlinks=True)
     try:
         _add_agent(tree)
+        _let_all_read(tree)
         _make_disk(tree, folder / TOOLS)
     finally:
         shutil.rmtree(tree)
@@ -102,6 +103,14 @@ def _add_agent(tree: Path) -> None:
     hold.write_text(_HOLD)
     hold.chmod(0o755)
     _precompile(tree)
+
+
+def _let_all_read(tree: Path) -> None:
+    """Whatever umask the builder had: every user of the guest runs `commands/`, and with it the interpreter."""
+    for path in (tree, *tree.rglob("*")):
+        if not path.is_symlink():
+            runs = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o755 if runs else 0o644)
 
 
 def _precompile(tree: Path) -> None:
