@@ -105,14 +105,14 @@ async def adopt(folder: Path, source: Path, before_swap: Callable[[], Awaitable[
         raise StepFailed("this capture has no disk")
     folder.mkdir(parents=True, exist_ok=True)
     with reserved(folder, HEAD_BYTES, "a machine's disk"):
-        share(source / frozen.base, folder / "base.img")
-        layers = tuple(_share_layer(source / name, folder) for name in (*frozen.layers, frozen.head))
-        chain = Chain("base.img", layers, fresh_head(folder), frozen.size_bytes)
-        head = await create_head(folder, chain)
         try:
+            share(source / frozen.base, folder / "base.img")
+            layers = tuple(_share_layer(source / name, folder) for name in (*frozen.layers, frozen.head))
+            chain = Chain("base.img", layers, fresh_head(folder), frozen.size_bytes)
+            await create_head(folder, chain)
             await before_swap()
         except BaseException:
-            head.unlink(missing_ok=True)
+            tidy(folder)
             raise
         write_chain(folder, chain)
     collect(folder, chain)

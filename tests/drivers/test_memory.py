@@ -171,7 +171,7 @@ async def test_a_capture_that_fails_leaves_the_machine_running_on_a_disk_that_is
     guest = await world.guest(machine)
     await guest.run("echo one > file; sync")
 
-    def fail(*_: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
@@ -257,7 +257,7 @@ async def test_a_host_that_dies_inside_a_capture_loses_nothing(qemu_world: World
     guest = await world.guest(machine)
     await guest.run("echo one > file; sync")
 
-    async def die(*_: object) -> None:
+    async def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(snapshot, "take", die)

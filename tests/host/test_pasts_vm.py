@@ -59,76 +59,86 @@ async def test_a_machine_rests_wakes_goes_back_and_is_cloned_with_all_that_runs_
         counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
         await counted(hostd, mid)
         await text(hostd, mid, "mkdir -p /etc/ssh; echo old > /etc/ssh/ssh_host_ed25519_key; sync", user="root")
-
-        # Standby, hostd killed meanwhile, wake: the same exec goes on, byte for byte.
-        parked = await done(hostd, mid, "park", 1)
-        assert parked["consistency"] == "clean" and parked["memory_bytes"] > 0
-        assert await phase(hostd, mid) == "parked"
-        hostd.kill9()
-        await hostd.start(UP_S)
-        assert await phase(hostd, mid) == "parked"
-        before = await lines_of(hostd, mid, counter)
-        await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "first"))
-        await eventually(lambda: longer(hostd, mid, counter, len(before) + 5), "it goes on counting", 60)
-        now = await lines_of(hostd, mid, counter)
-        assert now == list(range(1, len(now) + 1))
-        assert not (hostd.state / "machines" / mid / ".standby.used").exists()
-
-        # A checkpoint of the running machine; what comes after is taken back in place.
-        result = await done(hostd, mid, "capture", 2, checkpoint_id="point", memory=True)
-        assert result["memory"] and result["consistency"] == "clean" and result["pause_ms"] > 0
-        assert await done(hostd, mid, "capture", 2, checkpoint_id="point", memory=True) == result
-        at_point = await counted(hostd, mid)
-        await text(hostd, mid, "echo later > later; sync")
-        after = (await hostd.exec(mid, "sleep 600", background=True))["id"]
-        assert await done(hostd, mid, "rollback", 3, checkpoint_id="point", memory=True) == {"parked": True}
-        await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "first"))
-        assert await text(hostd, mid, "ls") == "counter"
-        assert await counted(hostd, mid) < at_point + 50
-        for exec_id in (counter, after):
-            record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{exec_id}")).json
-            assert record["outcome"] == {"kind": "lost", "reason": "rolled_back"}
-        running = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
-        assert [record["continued_from"] for record in running] == [counter]
-        await eventually(lambda: longer(hostd, mid, running[0]["id"], 5), "it goes on counting", 60)
-        seen = await lines_of(hostd, mid, running[0]["id"])
-        assert seen == list(range(seen[0], seen[0] + len(seen)))
-
-        # Clones of the point, beside the machine: other names, other randomness, the same processes.
-        clones = [new_id(), new_id()]
-        for number, clone in enumerate(clones):
-            source = {"machine_id": mid, "checkpoint_id": "point"}
-            made = await done(hostd, clone, "clone", 1, source=source, memory=True, spec=spec(clone, 1, f"c{number}"))
-            assert made == {"parked": True}
-            await done(hostd, clone, "boot", 1)
-        words = "hostname; cat /etc/machine-id; head -c 16 /dev/urandom | sha256sum | cut -c 1-32; cat /etc/hosts"
-        said = [(await text(hostd, each, words)).split() for each in (mid, *clones)]
-        assert [each[0] for each in said] == ["first", "c0", "c1"]
-        for column in (1, 2):
-            assert len({each[column] for each in said}) == 3
-        for clone in clones:
-            assert await text(hostd, clone, "cat /etc/ssh/ssh_host_ed25519_key || echo gone", user="root") != "old"
-            rows = (await hostd.call("GET", f"/v1/machines/{clone}/execs?state=running")).json["results"]
-            assert [row["continued_from"] for row in rows] == [counter]
-        assert await text(hostd, mid, "cat /etc/ssh/ssh_host_ed25519_key", user="root") == "old"
-
-        # A damaged image is noticed, and the same disk boots cold.
-        await text(hostd, mid, "echo kept > kept; sync")
-        await done(hostd, mid, "park", 3)
-        pages = hostd.state / "machines" / mid / "standby" / "pages"
-        with pages.open("r+b") as file:
-            file.seek(pages.stat().st_size // 2)
-            file.write(b"damage")
-        await done(hostd, mid, "boot", 4, spec=spec(mid, 4, "first"))
-        facts = await hostd.facts(mid, "machine.memory_dropped")
-        assert [fact["data"] for fact in facts] == [{"reason": "memory_image_damaged"}]
-        assert await text(hostd, mid, "cat kept") == "kept"
-
+        await rests_and_wakes(hostd, mid, counter)
+        await goes_back(hostd, mid, counter)
+        clones = await is_cloned(hostd, mid, counter)
+        await boots_cold_from_a_damaged_image(hostd, mid)
         # Forgotten: only what nobody else needs is freed.
         assert (await done(hostd, mid, "drop", 4, checkpoint_id="point"))["freed_bytes"] >= 0
         assert (await hostd.observe(mid))["checkpoints"] == []
         assert await text(hostd, clones[0], "cat counter")
-        print(json.dumps({"park": parked, "capture": result}))
+
+
+async def rests_and_wakes(hostd: Hostd, mid: str, counter: str) -> None:
+    """hostd is killed meanwhile; the same exec goes on, byte for byte."""
+    parked = await done(hostd, mid, "park", 1)
+    assert parked["consistency"] == "clean" and parked["memory_bytes"] > 0
+    assert await phase(hostd, mid) == "parked"
+    hostd.kill9()
+    await hostd.start(UP_S)
+    assert await phase(hostd, mid) == "parked"
+    before = await lines_of(hostd, mid, counter)
+    await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "first"))
+    await eventually(lambda: longer(hostd, mid, counter, len(before) + 5), "it goes on counting", 60)
+    now = await lines_of(hostd, mid, counter)
+    assert now == list(range(1, len(now) + 1))
+    assert not (hostd.state / "machines" / mid / ".standby.used").exists()
+
+
+async def goes_back(hostd: Hostd, mid: str, counter: str) -> None:
+    """A checkpoint of the running machine; what comes after is taken back in place."""
+    result = await done(hostd, mid, "capture", 2, checkpoint_id="point", memory=True)
+    assert result["memory"] and result["consistency"] == "clean" and result["pause_ms"] > 0
+    assert await done(hostd, mid, "capture", 2, checkpoint_id="point", memory=True) == result
+    at_point = await counted(hostd, mid)
+    await text(hostd, mid, "echo later > later; sync")
+    after = (await hostd.exec(mid, "sleep 600", background=True))["id"]
+    assert await done(hostd, mid, "rollback", 3, checkpoint_id="point", memory=True) == {"parked": True}
+    await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "first"))
+    assert await text(hostd, mid, "ls") == "counter"
+    assert await counted(hostd, mid) < at_point + 50
+    for exec_id in (counter, after):
+        record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{exec_id}")).json
+        assert record["outcome"] == {"kind": "lost", "reason": "rolled_back"}
+    running = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
+    assert [record["continued_from"] for record in running] == [counter]
+    await eventually(lambda: longer(hostd, mid, running[0]["id"], 5), "it goes on counting", 60)
+    seen = await lines_of(hostd, mid, running[0]["id"])
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
+
+
+async def is_cloned(hostd: Hostd, mid: str, counter: str) -> list[str]:
+    """Clones of the point, beside the machine: other names, other randomness, the same processes."""
+    clones = [new_id(), new_id()]
+    for number, clone in enumerate(clones):
+        source = {"machine_id": mid, "checkpoint_id": "point"}
+        made = await done(hostd, clone, "clone", 1, source=source, memory=True, spec=spec(clone, 1, f"c{number}"))
+        assert made == {"parked": True}
+        await done(hostd, clone, "boot", 1)
+    words = "hostname; cat /etc/machine-id; head -c 16 /dev/urandom | sha256sum | cut -c 1-32; cat /etc/hosts"
+    said = [(await text(hostd, each, words)).split() for each in (mid, *clones)]
+    assert [each[0] for each in said] == ["first", "c0", "c1"]
+    for column in (1, 2):
+        assert len({each[column] for each in said}) == 3
+    for clone in clones:
+        assert await text(hostd, clone, "cat /etc/ssh/ssh_host_ed25519_key || echo gone", user="root") != "old"
+        rows = (await hostd.call("GET", f"/v1/machines/{clone}/execs?state=running")).json["results"]
+        assert [row["continued_from"] for row in rows] == [counter]
+    assert await text(hostd, mid, "cat /etc/ssh/ssh_host_ed25519_key", user="root") == "old"
+    return clones
+
+
+async def boots_cold_from_a_damaged_image(hostd: Hostd, mid: str) -> None:
+    await text(hostd, mid, "echo kept > kept; sync")
+    await done(hostd, mid, "park", 3)
+    pages = hostd.state / "machines" / mid / "standby" / "pages"
+    with pages.open("r+b") as file:
+        file.seek(pages.stat().st_size // 2)
+        file.write(b"damage")
+    await done(hostd, mid, "boot", 4, spec=spec(mid, 4, "first"))
+    facts = await hostd.facts(mid, "machine.memory_dropped")
+    assert [fact["data"] for fact in facts] == [{"reason": "memory_image_damaged"}]
+    assert await text(hostd, mid, "cat kept") == "kept"
 
 
 async def longer(hostd: Hostd, machine_id: str, exec_id: str, wanted: int) -> bool:
@@ -189,60 +199,72 @@ async def test_what_rests_can_be_captured_stopped_and_gone_back_to_and_a_bad_ima
         await done(hostd, mid, "boot", 1)
         counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
         await counted(hostd, mid)
-        held = await text(hostd, mid, "berth-hold --reason 'a build' --ttl 60 >/dev/null && berth-hold --list")
-        assert held.split("\t")[2] == "a build"
-        assert await text(hostd, mid, "berth-hold --reason x -- sh -c 'berth-hold --list | wc -l'") == "2"
-        assert await text(hostd, mid, "cat /run/berth-epoch") == "1"
+        await held_awake_from_inside(hostd, mid)
         for number in range(9):
             await done(hostd, mid, "capture", 1, checkpoint_id=f"deep{number}", memory=False)
         assert (await hostd.observe(mid))["chain_depth"] == 10
         await done(hostd, mid, "park", 1)
         seen = await hostd.observe(mid)
         assert seen["chain_depth"] == 2 and seen["memory_image_bytes"] > 0 and seen["work"] is None
-
-        # While it rests: its execs are readable, new ones are not taken, a checkpoint is a second name.
-        assert (await hostd.call("GET", f"/v1/machines/{mid}/execs/{counter}")).json["state"] == "running"
-        refused = await hostd.call("POST", f"/v1/machines/{mid}/execs", json={"exec_id": new_id(), "command": "true"})
-        assert (refused.json["code"], refused.json["reason"]) == ("not_running", "parked")
-        refused = await hostd.call("DELETE", f"/v1/machines/{mid}/execs/{counter}")
-        assert (refused.json["code"], refused.json["reason"]) == ("not_running", "parked")
-        result = await done(hostd, mid, "capture", 1, checkpoint_id="rest", memory=True)
-        assert result["memory"] and result["pause_ms"] == 0 and result["consistency"] == "clean"
-        assert not (await done(hostd, mid, "capture", 1, checkpoint_id="disk", memory=False))["memory"]
-        usable = {row["checkpoint_id"]: row["memory_usable"] for row in (await hostd.observe(mid))["checkpoints"]}
-        assert usable["rest"] and not usable["disk"] and not usable["deep0"]
-
-        # Its memory given up: the disk as it was, what ran is lost and says so.
-        await done(hostd, mid, "discard_memory", 1)
-        record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{counter}")).json
-        assert record["outcome"] == {"kind": "lost", "reason": "memory_discarded"}
-        await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "box"))
-        assert await text(hostd, mid, "pgrep -c sleep || true") == "0"
-        assert await done(hostd, mid, "rollback", 3, checkpoint_id="rest", memory=True) == {"parked": True}
-        await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "box"))
-        assert await text(hostd, mid, "cat /run/berth-epoch") == "3", "what keeps its own randomness can see it"
-        rows = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
-        assert [row["continued_from"] for row in rows] == [counter]
-
-        # A whole image that QEMU will not take: tried again, then given up for the same disk.
-        await text(hostd, mid, "echo kept > kept; sync")
-        await done(hostd, mid, "park", 3)
-        spoil(hostd.state / "machines" / mid / "standby")
-        for _ in range(2):
-            failed = await hostd.operate(mid, "boot", 4, spec=spec(mid, 4, "box"))
-            assert (failed["state"], await phase(hostd, mid)) == ("failed", "parked")
-        await done(hostd, mid, "boot", 4)
-        facts = await hostd.facts(mid, "machine.memory_dropped")
-        assert [fact["data"] for fact in facts] == [{"reason": "memory_image_unusable"}]
-        assert await text(hostd, mid, "cat kept") == "kept"
-        record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{rows[0]['id']}")).json
-        assert record["outcome"] == {"kind": "lost", "reason": "memory_dropped"}
-
-        # Stopped while it rests.
+        await is_read_and_captured_at_rest(hostd, mid, counter)
+        running = await is_given_up_and_gone_back_to(hostd, mid, counter)
+        await gives_up_an_image_that_qemu_does_not_take(hostd, mid, running)
         await done(hostd, mid, "park", 4)
         await done(hostd, mid, "shutdown", 4)
         assert await phase(hostd, mid) == "stopped"
         assert not (hostd.state / "machines" / mid / "standby").exists()
+
+
+async def held_awake_from_inside(hostd: Hostd, mid: str) -> None:
+    held = await text(hostd, mid, "berth-hold --reason 'a build' --ttl 60 >/dev/null && berth-hold --list")
+    assert held.split("\t")[2] == "a build"
+    assert await text(hostd, mid, "berth-hold --reason x -- sh -c 'berth-hold --list | wc -l'") == "2"
+    assert await text(hostd, mid, "cat /run/berth-epoch") == "1"
+
+
+async def is_read_and_captured_at_rest(hostd: Hostd, mid: str, counter: str) -> None:
+    # While it rests: its execs are readable, new ones are not taken, a checkpoint is a second name.
+    assert (await hostd.call("GET", f"/v1/machines/{mid}/execs/{counter}")).json["state"] == "running"
+    refused = await hostd.call("POST", f"/v1/machines/{mid}/execs", json={"exec_id": new_id(), "command": "true"})
+    assert (refused.json["code"], refused.json["reason"]) == ("not_running", "parked")
+    refused = await hostd.call("DELETE", f"/v1/machines/{mid}/execs/{counter}")
+    assert (refused.json["code"], refused.json["reason"]) == ("not_running", "parked")
+    result = await done(hostd, mid, "capture", 1, checkpoint_id="rest", memory=True)
+    assert result["memory"] and result["pause_ms"] == 0 and result["consistency"] == "clean"
+    assert not (await done(hostd, mid, "capture", 1, checkpoint_id="disk", memory=False))["memory"]
+    usable = {row["checkpoint_id"]: row["memory_usable"] for row in (await hostd.observe(mid))["checkpoints"]}
+    assert usable["rest"] and not usable["disk"] and not usable["deep0"]
+
+
+async def is_given_up_and_gone_back_to(hostd: Hostd, mid: str, counter: str) -> str:
+    """The disk as it was, what ran is lost and says so; the checkpoint has it still."""
+    await done(hostd, mid, "discard_memory", 1)
+    record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{counter}")).json
+    assert record["outcome"] == {"kind": "lost", "reason": "memory_discarded"}
+    await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "box"))
+    assert await text(hostd, mid, "pgrep -c sleep || true") == "0"
+    assert await done(hostd, mid, "rollback", 3, checkpoint_id="rest", memory=True) == {"parked": True}
+    await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "box"))
+    assert await text(hostd, mid, "cat /run/berth-epoch") == "3", "what keeps its own randomness can see it"
+    rows = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
+    assert [row["continued_from"] for row in rows] == [counter]
+    return str(rows[0]["id"])
+
+
+async def gives_up_an_image_that_qemu_does_not_take(hostd: Hostd, mid: str, running: str) -> None:
+    """It is whole by its own checksums: tried again, then given up for the same disk."""
+    await text(hostd, mid, "echo kept > kept; sync")
+    await done(hostd, mid, "park", 3)
+    spoil(hostd.state / "machines" / mid / "standby")
+    for _ in range(2):
+        failed = await hostd.operate(mid, "boot", 4, spec=spec(mid, 4, "box"))
+        assert (failed["state"], await phase(hostd, mid)) == ("failed", "parked")
+    await done(hostd, mid, "boot", 4)
+    facts = await hostd.facts(mid, "machine.memory_dropped")
+    assert [fact["data"] for fact in facts] == [{"reason": "memory_image_unusable"}]
+    assert await text(hostd, mid, "cat kept") == "kept"
+    record = (await hostd.call("GET", f"/v1/machines/{mid}/execs/{running}")).json
+    assert record["outcome"] == {"kind": "lost", "reason": "memory_dropped"}
 
 
 def spoil(standby: Path) -> None:
