@@ -12,7 +12,7 @@ import pytest
 from sandboxes.errors import Conflict, Invalid, NotFound
 from sandboxes.guest.agent import execcalls
 from sandboxes.guest.agent.accounts import Account
-from tests.guest.guest import Guest
+from tests.guest.guest import DEADLINE_S, Guest
 
 EXITED_0 = {"kind": "exited", "code": 0}
 
@@ -295,12 +295,16 @@ async def test_output_of_exactly_the_limit_is_not_truncated(guest: Guest):
 
 
 async def test_what_was_acknowledged_is_gone_and_the_head_says_where_output_begins(guest: Guest):
-    ran = await guest.run("printf 0123456789")
-    stream = await guest.output(ran.exec_id, stdout=4)
-    assert (await stream.head())["offsets"] == {"stdout": 4, "stderr": 0}
-    assert [chunk async for chunk in stream] == [(1, b"456789")]
-    stream = await guest.output(ran.exec_id, stdout=0)
-    assert (await stream.head())["offsets"] == {"stdout": 4, "stderr": 0}
+    exec_id = await guest.start("printf 0123456789")
+    async with asyncio.timeout(DEADLINE_S):
+        while [each["state"] for each in (await guest.link.request("exec.list", {}))["execs"]
+               if each["exec_id"] == exec_id] != ["ended"]:
+            await asyncio.sleep(0.01)
+    for asked in (4, 0):  # what is consumed is acknowledged too, so nothing is consumed in between
+        stream = await guest.output(exec_id, stdout=asked)
+        assert (await stream.head())["offsets"] == {"stdout": 4, "stderr": 0}
+        await stream.cancel()
+    stream = await guest.output(exec_id, stdout=0)
     assert [chunk async for chunk in stream] == [(1, b"456789")]
 
 

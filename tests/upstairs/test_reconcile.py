@@ -260,7 +260,7 @@ def test_a_guest_that_powers_off_is_a_stop_that_came_from_inside(running: Worksp
     os.kill(body_pid(hostd, running.pk), signal.SIGKILL)
     eventually("hostd sees the end", lambda: hostd.phase(running.pk) == "dead")
     Sandbox.objects.filter(pk=running.pk).update(phase="dead", end_reason="exited")
-    reconcile._note_end(running.pk, reconcile.Next.NOTE_POWER_OFF)
+    reconcile._note(running.pk, reconcile.Next.NOTE_POWER_OFF)
     seen = Workspace.objects.get(pk=running.pk)
     assert (seen.intent, seen.state, seen.state_reason) == ("stopped", "stopped", "powered off from inside")
     assert converge(running.pk).state == "stopped", "nobody starts it again"
