@@ -1,7 +1,8 @@
 """The product's settings with a scratch folder, cheap password hashing and no Redis. Used by pytest alone.
 
 pytest-django loads this before any conftest, which is why the folder is made here: whatever BERTH_DATA the
-caller has, tests never touch it. Child processes of the tests inherit the folder and do not make another.
+caller has, tests never touch it. Child processes of the tests inherit the folder and do not make another; only the
+workers of a parallel run have one each.
 Guest images stay in the caller's cache: they cost minutes.
 """
 
@@ -9,9 +10,11 @@ import os
 import tempfile
 from pathlib import Path
 
-if "BERTH_TEST_ROOT" not in os.environ:
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if "BERTH_TEST_ROOT" not in os.environ or os.environ.get("BERTH_TEST_WORKER", "") != _worker:
     _kept = Path(os.environ.get("BERTH_DATA") or "/var/lib/berth") / "cache"
     os.environ.setdefault("BERTH_CACHE", str(_kept))
+    os.environ["BERTH_TEST_WORKER"] = _worker
     os.environ["BERTH_TEST_ROOT"] = tempfile.mkdtemp(prefix="berth-test-")
     os.environ["BERTH_TEST_OWNER"] = str(os.getpid())
     os.environ["BERTH_DATA"] = os.environ["BERTH_TEST_ROOT"] + "/data"

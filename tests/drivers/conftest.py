@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,19 +20,27 @@ def images(cache: Path) -> ImageSet:
 
 
 @pytest.fixture(scope="session")
-def qemu_state(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("qemu-host")
+def qemu_state():
+    folder = Path(tempfile.mkdtemp(prefix="bd-qemu-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def short_folder():
+    """Sockets live below it, and their paths may have 107 characters: a parallel run's tmp_path is too long."""
+    folder = Path(tempfile.mkdtemp(prefix="bd-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["fake", pytest.param("qemu", marks=pytest.mark.vm)])
-async def world(request: pytest.FixtureRequest, tmp_path: Path):
+async def world(request: pytest.FixtureRequest, short_folder: Path):
     """A driver of each kind."""
     if request.param == "qemu":
         world = World("qemu", request.getfixturevalue("qemu_state"), request.getfixturevalue("images"))
     else:
-        world = World("fake", tmp_path / "host", None)
+        world = World("fake", short_folder / "host", None)
     yield world
     await world.end()
 
