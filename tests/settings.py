@@ -20,7 +20,7 @@ if "BERTH_TEST_ROOT" not in os.environ or os.environ.get("BERTH_TEST_WORKER", ""
     os.environ["BERTH_DATA"] = os.environ["BERTH_TEST_ROOT"] + "/data"
     Path(os.environ["BERTH_DATA"]).mkdir()
 
-from workspaces.config.settings import *  # noqa: F403
+from workspaces.config.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
