@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.errors import DiskFull
+from sandboxes.linux.atomic import sync_folder
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
@@ -54,14 +55,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def append_all(descriptor: int, data: bytes, end: int, what: str) -> None:
