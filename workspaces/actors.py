@@ -13,6 +13,10 @@ SCOPES = frozenset({
 })
 
 
+#: Granted to a token only by name: what is left out of "everything a person may".
+BY_NAME_ONLY = frozenset({"admin", "approvals"})
+
+
 @dataclass(frozen=True)
 class Actor:
     """`type` is "user" (a session), "token" or "system"; `name` is what events show."""
@@ -25,6 +29,8 @@ class Actor:
     scopes: frozenset[str] = field(default_factory=lambda: SCOPES)
     #: Ids this token is limited to; None is no limit.
     workspace_ids: frozenset[str] | None = None
+    #: The first token of this one's line (itself, when a person made it); "" for people.
+    lineage: str = ""
 
     @property
     def person(self) -> int:

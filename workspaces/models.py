@@ -6,6 +6,7 @@ Read by `selectors`, written by `services` (intent), `announce` (state), `events
     User 1──* Workspace 1──* Event            User 1──* AccessToken
                         1──* Checkpoint
                         1──* Membership *──1 User
+                        1──* Approval
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from workspaces.ids import new_id
 
@@ -76,6 +78,7 @@ class Workspace(models.Model):
     idle = models.JSONField(default=dict, blank=True)
     network = models.JSONField(default=dict, blank=True)
     secrets = models.JSONField(default=list, blank=True)
+    approvals = models.JSONField(default=dict, blank=True, help_text="Acts of a token that wait for a member")
 
     created_at = models.DateTimeField(auto_now_add=True)
     last_activity_at = models.DateTimeField(null=True, blank=True)
@@ -85,6 +88,7 @@ class Workspace(models.Model):
         ordering: ClassVar[list[str]] = ["-created_at", "-id"]
         indexes: ClassVar[list[Any]] = [
             models.Index(fields=["owner", "-created_at", "-id"], name="workspace_list"),
+            models.Index(fields=["-created_at", "-id"], name="workspace_recent"),
             models.Index(fields=["intent", "purge_at"], name="workspace_purge"),
         ]
         constraints: ClassVar[list[Any]] = [
@@ -158,11 +162,16 @@ class Role(models.TextChoices):
 
 
 class Membership(models.Model):
-    """Somebody beside the owner who may see or work in a workspace."""
+    """Somebody beside the owner who may see or work in a workspace. Written by `members`. One with a `reason` is an
+    admin's who broke the glass: it ends by itself."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.VIEWER)
+    added_at = models.DateTimeField(default=timezone.now)
+    added_by = models.CharField(max_length=200, blank=True, default="")
+    reason = models.CharField(max_length=500, blank=True, default="", help_text="Why an admin broke the glass")
+    expires_at = models.DateTimeField(null=True, blank=True, db_index=True)
 
     class Meta:
         constraints: ClassVar[list[Any]] = [
@@ -183,6 +192,9 @@ class AccessToken(models.Model):
     hint = models.CharField(max_length=12, editable=False, help_text="The first characters, to recognize it by")
     scopes = models.JSONField(default=list)
     workspace_ids = models.JSONField(null=True, blank=True, help_text="Limits the token to these; null is no limit")
+    made_by = models.CharField(max_length=20, blank=True, default="", help_text="The token that made it, if one did")
+    lineage = models.CharField(max_length=20, blank=True, default="", db_index=True,
+                               help_text="The first of its line: a person made that one")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -259,4 +271,5 @@ class SignInFailures(models.Model):
         return f"{self.subject[:8]}: {self.count}"
 
 
-import workspaces.models_policy  # noqa: E402, F401  (their own page; they name Workspace)
+import workspaces.models_people  # noqa: E402  (pages of their own; they name Workspace)
+import workspaces.models_policy  # noqa: E402, F401
