@@ -43,7 +43,7 @@ def since(workspace: Workspace, after: int = 0, limit: int = 200) -> list[Event]
 
 
 #: Whose data is content: commands and file names. Admins who are no members see metadata.
-CONTENT = ("exec.", "file.")
+CONTENT = ("exec.", "file.", "approval.")
 
 
 def to_json(event: Event, *, content: bool = True) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from workspaces.state import Command
 
 MOST = 20
 #: What a fork has of its source beside disk and memory.
-INHERITED = ("env", "labels", "idle", "network", "secrets")
+INHERITED = ("env", "labels", "idle", "network", "secrets", "approvals")
 
 
 def fork(actor: Actor, source: Workspace, name: str, count: int = 1, checkpoint: Checkpoint | None = None

@@ -39,6 +39,11 @@ def credential_changed(kind: str, credential_id: str) -> None:
     transaction.on_commit(lambda: _to_gateway(kind, credential_id))
 
 
+def approved(approval_id: str) -> None:
+    """On commit: an exec that waited may begin; a gateway begins it."""
+    transaction.on_commit(lambda: _to_gateway("approval", approval_id))
+
+
 @lru_cache(maxsize=1)
 def connection() -> Any:
     """The process's Redis client (thread-safe), or None where there is no Redis at all."""

@@ -32,6 +32,7 @@ def built_in() -> dict[str, int | None]:
         "purge_after_s": settings.TRASH_S, "notice_s": 3 * DAY_S, "max_hold_s": DAY_S,
         "checkpoint_keep_last": settings.AUTO_CHECKPOINTS_KEPT, "checkpoint_expiry_s": 30 * DAY_S,
         "auto_checkpoints": int(settings.AUTO_CHECKPOINTS), "auto_checkpoint_interval_s": 3600,
+        "audit_keep_s": 365 * DAY_S,
         "workspaces": settings.QUOTA_WORKSPACES, "running": settings.QUOTA_RUNNING, "cpus": settings.QUOTA_CPUS,
         "memory_mib": settings.QUOTA_MEMORY_MIB, "disk_gib": settings.QUOTA_DISK_GIB,
         "checkpoints": settings.QUOTA_CHECKPOINTS,
@@ -83,6 +84,12 @@ def effective(user: User) -> dict[str, Effective]:
     return policy.resolve(Layers(built_in(), default, tuple(sorted(groups, key=lambda pair: pair[0])), own))
 
 
+def of_instance(term: str) -> int | None:
+    """A term that holds for everybody alike."""
+    row = Policy.objects.filter(pk=Policy.DEFAULT).first()
+    return policy.resolve(Layers(built_in(), row.terms if row else EMPTY))[term].value
+
+
 def values(found: Mapping[str, Effective]) -> dict[str, int | None]:
     return {name: one.value for name, one in found.items()}
 
@@ -119,6 +126,10 @@ def put(actor: Actor, scope: str, terms: Any, *, merge: bool = False) -> Policy:
     with transaction.atomic():
         row = Policy.objects.select_for_update().filter(pk=key).first() or Policy(pk=key, group=group, user=user)
         row.terms = checked(_merged(row.terms, terms) if merge else terms)
+        own = policy.OF_INSTANCE & row.terms.keys() if key != Policy.DEFAULT else ()
+        if own:
+            raise Problem("invalid", "Some terms are not valid.",
+                          errors={name: ["Only the default policy has it."] for name in own})
         row.changed_by = actor.name[:200]
         row.save()
     return row

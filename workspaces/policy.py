@@ -32,12 +32,15 @@ KINDS: dict[str, Kind] = {
     "notice_s": Kind.COUNT, "max_hold_s": Kind.COUNT,
     "checkpoint_keep_last": Kind.COUNT, "checkpoint_expiry_s": Kind.TIME,
     "auto_checkpoints": Kind.FLAG, "auto_checkpoint_interval_s": Kind.TIME,
+    "audit_keep_s": Kind.TIME,
     "workspaces": Kind.COUNT, "running": Kind.COUNT, "cpus": Kind.COUNT, "memory_mib": Kind.COUNT,
     "disk_gib": Kind.COUNT, "checkpoints": Kind.COUNT,
 }
 #: The least a time may be: shorter would end what somebody has just begun.
 LEAST_S = {"standby_after_s": 60, "stop_after_s": 60, "trash_after_s": 3600, "purge_after_s": 60,
-           "checkpoint_expiry_s": 60, "auto_checkpoint_interval_s": 60}
+           "checkpoint_expiry_s": 60, "auto_checkpoint_interval_s": 60, "audit_keep_s": 86400}
+#: Of the whole instance: a group or a person has none of their own.
+OF_INSTANCE = frozenset({"audit_keep_s"})
 QUOTAS = ("workspaces", "running", "cpus", "memory_mib", "disk_gib", "checkpoints")
 #: What a workspace may ask for itself.
 OWN = ("standby_after_s", "stop_after_s")

@@ -32,18 +32,22 @@ def actor_from_token(secret: str) -> Actor:
              .filter(secret_hash=tokens.hash_of(secret), revoked_at=None, user__is_active=True).first())
     if token is None:
         raise Problem("unauthenticated", "This token is unknown or was revoked.")
+    actor = actor_of_token(token)
     now = timezone.now()
-    if token.expires_at is not None and token.expires_at <= now:
-        raise Problem("token_expired", "This token has expired. Make a new one.")
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         AccessToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    return _actor_of_token(token)
+    return actor
 
 
-def _actor_of_token(token: AccessToken) -> Actor:
+def actor_of_token(token: AccessToken) -> Actor:
+    """Whom this row stands for now. Raises as `actor_from_token` does."""
+    if token.revoked_at is not None or not token.user.is_active:
+        raise Problem("unauthenticated", "This token is unknown or was revoked.")
+    if token.expires_at is not None and token.expires_at <= timezone.now():
+        raise Problem("token_expired", "This token has expired. Make a new one.")
     limited = frozenset(token.workspace_ids) if token.workspace_ids is not None else None
     return Actor(
-        type="token", name=token.name, user_id=token.user_id, token_id=token.pk,
+        type="token", name=token.name, user_id=token.user_id, token_id=token.pk, lineage=token.lineage or token.pk,
         is_admin=token.user.is_superuser and "admin" in token.scopes and limited is None,
         scopes=frozenset(token.scopes), workspace_ids=limited)
 
@@ -73,9 +77,14 @@ def workspaces_of(actor: Actor, *, metadata: bool = False) -> QuerySet[Workspace
     rows = Workspace.objects.select_related("owner")
     if actor.type == "system" or (metadata and actor.is_admin):
         return rows
-    shared = Membership.objects.filter(user_id=actor.person).values("workspace_id")
+    shared = memberships(actor.person).values("workspace_id")
     rows = rows.filter(Q(owner_id=actor.user_id) | Q(pk__in=shared))
     return rows if actor.workspace_ids is None else rows.filter(pk__in=actor.workspace_ids)
+
+
+def memberships(user_id: int) -> QuerySet[Membership]:
+    """Somebody's memberships that hold at this moment: one that has run out is none, whether or not its row is gone."""
+    return Membership.objects.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), user_id=user_id)
 
 
 def workspace_for(actor: Actor, workspace_id: str, *, needs: str = "viewer", metadata: bool = False) -> Workspace:
@@ -84,7 +93,7 @@ def workspace_for(actor: Actor, workspace_id: str, *, needs: str = "viewer", met
     found = workspaces_of(actor, metadata=metadata).filter(pk=workspace_id).first() if is_id(workspace_id) else None
     if found is None:
         raise Problem("not_found", "There is no such workspace.")
-    if RANK.get(role_in(actor, found), 0) < RANK[needs]:
+    if RANK.get(role_in(actor, found, metadata=metadata), 0) < RANK[needs]:
         raise Problem("forbidden", f"This needs the role {needs}.")
     return found
 
@@ -108,9 +117,10 @@ def checkpoint_for(actor: Actor, checkpoint_id: str, *, workspace_id: str | None
     return found
 
 
-def role_in(actor: Actor, workspace: Workspace) -> str:
-    """`owner`, `operator` or `viewer`. An admin acts on everybody's metadata as its owner would."""
-    if actor.type == "system" or workspace.owner_id == actor.user_id or actor.is_admin:
+def role_in(actor: Actor, workspace: Workspace, *, metadata: bool = False) -> str:
+    """`owner`, `operator`, `viewer` or "". An admin acts on everybody's metadata as its owner would; contents are
+    only for what they are there, like for anybody else."""
+    if actor.type == "system" or workspace.owner_id == actor.user_id or (metadata and actor.is_admin):
         return Role.OWNER.value
-    membership = Membership.objects.filter(workspace_id=workspace.pk, user_id=actor.person).first()
+    membership = memberships(actor.person).filter(workspace_id=workspace.pk).first()
     return membership.role if membership else ""

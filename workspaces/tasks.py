@@ -11,7 +11,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils import timezone
 
-from workspaces import checkpoints, notices, wake
+from workspaces import approvals, audit, checkpoints, members, notices, wake
 from workspaces import idle as idle_work
 from workspaces import reconcile as work
 from workspaces import retention as retention_work
@@ -59,10 +59,19 @@ def mail_notices() -> None:
     notices.mail()
 
 
+@shared_task(name="workspaces.people", ignore_result=True)
+def people() -> None:
+    """Requests that nobody decided, and members whose time is over."""
+    now = timezone.now()
+    approvals.expire(now)
+    members.expire(now)
+
+
 @shared_task(name="workspaces.tidy", ignore_result=True)
 def tidy() -> None:
     """What has served its time."""
     now = timezone.now()
     IdempotencyKey.objects.filter(created_at__lt=now - IDEMPOTENCY_LIFETIME).delete()
     SignInFailures.objects.filter(window_ends_at__lt=now).delete()
+    audit.retain(now)
     checkpoints.expire(now)

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from workspaces import nudges
+from workspaces.actors import Actor
 from workspaces.models import AccessToken, SetupCode, User
 
 PREFIX = "berth_"
@@ -27,20 +28,29 @@ def hash_of(secret: str) -> str:
 
 
 def create(user: User, name: str, scopes: Iterable[str], *, workspace_ids: Iterable[str] | None = None,
-           expires_at: datetime | None = None) -> tuple[AccessToken, str]:
-    """The row and its secret. Whether the caller may grant these scopes is the caller's question."""
+           expires_at: datetime | None = None, maker: Actor | None = None) -> tuple[AccessToken, str]:
+    """The row and its secret. Whether the caller may grant these scopes is the caller's question. `maker`: a token
+    that makes another is remembered, so that the line ends with it and decides nothing for itself."""
     secret = PREFIX + secrets.token_urlsafe(32)
-    row = AccessToken.objects.create(
+    row = AccessToken(
         user=user, name=name, secret_hash=hash_of(secret), hint=secret[:10], scopes=sorted(set(scopes)),
-        workspace_ids=None if workspace_ids is None else sorted(set(workspace_ids)), expires_at=expires_at)
+        workspace_ids=None if workspace_ids is None else sorted(set(workspace_ids)), expires_at=expires_at,
+        made_by=(maker.token_id or "") if maker else "")
+    row.lineage = (maker.lineage if maker else "") or row.pk
+    row.save(force_insert=True)
     return row, secret
 
 
 def revoke(token: AccessToken) -> None:
-    """At once and for good; the gateway is told."""
+    """At once and for good, with every token that it made; the gateway is told."""
+    ended = [token.pk]
     with transaction.atomic():
-        AccessToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
-        nudges.credential_changed("token", token.pk)
+        for pk in ended:  # grows while it is walked: those made by those made by it
+            ended.extend(AccessToken.objects.filter(made_by=pk, lineage=token.lineage or token.pk)
+                         .exclude(pk__in=ended).values_list("pk", flat=True))
+        AccessToken.objects.filter(pk__in=ended, revoked_at=None).update(revoked_at=timezone.now())
+        for pk in ended:
+            nudges.credential_changed("token", pk)
 
 
 def create_setup_code(user: User) -> str:

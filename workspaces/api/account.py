@@ -18,8 +18,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from workspaces import nudges, selectors, signin, tokens
-from workspaces.actors import SCOPES, Actor
+from workspaces.actors import BY_NAME_ONLY, SCOPES, Actor
 from workspaces.api import queries, shapes
+from workspaces.api.auditing import address_of, note
 from workspaces.api.auth import StrictSessionAuthentication, actor_of
 from workspaces.api.errors import Problem
 from workspaces.api.idempotency import once
@@ -38,6 +39,7 @@ class Me(APIView):
 class SessionView(APIView):
     public = True
     authentication_classes = (StrictSessionAuthentication,)
+    audits: ClassVar = {"POST": "session.create", "DELETE": "session.delete"}
 
     @extend_schema(operation_id="session_get", summary="Who is signed in, and the CSRF token", auth=[],
                    responses=SessionOut)
@@ -49,8 +51,11 @@ class SessionView(APIView):
         _enforce_csrf(request)
         form = SignIn(data=request.data)
         form.is_valid(raise_exception=True)
+        # A name that nobody has may be a password in the wrong field.
+        known = User.objects.filter(username=form.validated_data["username"]).first()
+        note(request, target=f"user:{known.get_username()}" if known else "")
         user = signin.with_password(request._request, form.validated_data["username"],
-                                    form.validated_data["password"], _address(request))
+                                    form.validated_data["password"], address_of(request._request))
         return _signed_in(request, user)
 
     @extend_schema(operation_id="session_delete", summary="Sign out", auth=[], request=None,
@@ -58,6 +63,8 @@ class SessionView(APIView):
     def delete(self, request: Request) -> Response:
         _enforce_csrf(request)
         key = request._request.session.session_key
+        if isinstance(request.user, User):
+            note(request, target=f"user:{request.user.get_username()}")
         logout(request._request)
         if key:
             nudges.credential_changed("session", key)
@@ -67,6 +74,7 @@ class SessionView(APIView):
 class SessionSetup(APIView):
     public = True
     authentication_classes = ()
+    audits: ClassVar = {"POST": "session.setup"}
 
     @extend_schema(operation_id="session_setup", summary="Spend a one-time code: set a password and sign in",
                    auth=[], request=SetUp, responses=SessionOut)
@@ -75,7 +83,7 @@ class SessionSetup(APIView):
         form = SetUp(data=request.data)
         form.is_valid(raise_exception=True)
         user = signin.with_setup_code(form.validated_data["code"], form.validated_data["password"],
-                                      _address(request))
+                                      address_of(request._request))
         return _signed_in(request, user)
 
 
@@ -85,6 +93,7 @@ def _enforce_csrf(request: Request) -> None:
 
 
 def _signed_in(request: Request, user: User) -> Response:
+    note(request, target=f"user:{user.get_username()}")
     login(request._request, user, backend="django.contrib.auth.backends.ModelBackend")
     return Response({"user": shapes.me(user, selectors.actor_of_user(user)), "csrf_token": get_token(request._request)})
 
@@ -95,14 +104,9 @@ def _session(request: Request) -> dict[str, Any]:
     return {"user": me, "csrf_token": get_token(request._request)}
 
 
-def _address(request: Request) -> str:
-    """The gateway is the only way in; it says who is behind it, in one header that it sets itself."""
-    forwarded = request.headers.get("X-Forwarded-For", "").split(",")[-1].strip()
-    return forwarded or request.META.get("REMOTE_ADDR") or "local"
-
-
 class TokenList(APIView):
     scopes: ClassVar = {"GET": "workspaces:read", "POST": "workspaces:write"}
+    audits: ClassVar = {"POST": "token.create"}
 
     @extend_schema(operation_id="tokens_list", summary="One's own tokens", parameters=LIST,
                    responses=TokenOut(many=True))
@@ -119,6 +123,7 @@ class TokenList(APIView):
 
         def work() -> tuple[int, str, Response]:
             row, secret = _make_token(actor, form.validated_data)
+            note(request, target=f"token:{row.pk}", name=row.name, scopes=row.scopes)
             return 201, row.pk, Response({**shapes.token(row), "secret": secret}, status=201)
 
         return once(request, work, lambda pk: {**shapes.token(_token_for(actor, pk)), "secret": None})
@@ -126,6 +131,7 @@ class TokenList(APIView):
 
 class TokenDetail(APIView):
     scopes: ClassVar = {"GET": "workspaces:read", "DELETE": "workspaces:write"}
+    audits: ClassVar = {"DELETE": "token.revoke"}
 
     @extend_schema(operation_id="tokens_get", summary="One token", responses=TokenOut)
     def get(self, request: Request, token_id: str) -> Response:
@@ -133,7 +139,8 @@ class TokenDetail(APIView):
 
     @extend_schema(operation_id="tokens_revoke", summary="Revoke it, at once and for good", responses={204: None})
     def delete(self, request: Request, token_id: str) -> Response:
-        tokens.revoke(_token_for(actor_of(request), token_id))
+        actor = actor_of(request)
+        tokens.revoke(_no_wider(actor, _token_for(actor, token_id)))
         return Response(status=204)
 
 
@@ -150,14 +157,21 @@ def _token_for(actor: Actor, token_id: str) -> AccessToken:
     return found
 
 
+def _no_wider(actor: Actor, token: AccessToken) -> AccessToken:
+    """A token ends itself and those that may no more than it may; a person ends all of theirs."""
+    if actor.token_id not in (None, token.pk) and set(token.scopes) - actor.scopes:
+        raise Problem("forbidden", "This token may do more than yours.")
+    return token
+
+
 def _make_token(actor: Actor, fields: dict[str, Any]) -> tuple[AccessToken, str]:
     """Nobody grants more than they have: not in scopes, not in workspaces, not in time."""
-    scopes = frozenset(fields.get("scopes") or actor.scopes - {"admin"})
+    scopes = frozenset(fields.get("scopes") or actor.scopes - BY_NAME_ONLY)
     if scopes - actor.scopes:
         raise Problem("scope_missing", f"You cannot grant {', '.join(sorted(scopes - actor.scopes))}.")
     user = User.objects.get(pk=actor.person)
     return tokens.create(user, fields["name"], scopes & SCOPES, workspace_ids=_limits(actor, fields),
-                         expires_at=_expiry(actor, fields))
+                         expires_at=_expiry(actor, fields), maker=actor)
 
 
 def _limits(actor: Actor, fields: dict[str, Any]) -> Any:

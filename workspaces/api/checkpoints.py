@@ -11,9 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from workspaces import checkpoints, forks, restores, selectors
+from workspaces import approvals, checkpoints, forks, restores, selectors
 from workspaces.actors import Actor
 from workspaces.api import queries, shapes
+from workspaces.api.auditing import note
 from workspaces.api.auth import actor_of
 from workspaces.api.errors import Problem
 from workspaces.api.idempotency import once
@@ -29,8 +30,11 @@ from workspaces.api.serializers import (
 )
 from workspaces.ids import LENGTH
 from workspaces.models import Checkpoint, CheckpointKind, CheckpointState
+from workspaces.models_people import Approval
 
 SCOPE = "checkpoints"
+#: What an idempotency key remembers of a restore that waits for a member.
+WAITS = "approval:"
 FILTERS = [
     query_parameter("kind", str, "Only of this kind", enum=list(CheckpointKind.values)),
     query_parameter("state", str, "Only those in this state", enum=list(CheckpointState.values)),
@@ -40,6 +44,7 @@ FILTERS = [
 
 class CheckpointList(APIView):
     scopes: ClassVar = {"GET": SCOPE, "POST": SCOPE}
+    audits: ClassVar = {"POST": "checkpoint.create"}
 
     @extend_schema(operation_id="checkpoints_list", summary="A workspace's checkpoints, newest first",
                    parameters=[*LIST, *FILTERS], responses=CheckpointOut(many=True))
@@ -65,6 +70,7 @@ class CheckpointList(APIView):
 
         def work() -> tuple[int, str, Response]:
             made = checkpoints.create(actor, row, form.validated_data)
+            note(request, checkpoint=made.pk)
             place = {"Location": f"/api/v1/workspaces/{row.pk}/checkpoints/{made.pk}"}
             return 201, made.pk, Response(shapes.checkpoint(made), status=201, headers=place)
 
@@ -73,6 +79,7 @@ class CheckpointList(APIView):
 
 class CheckpointDetail(APIView):
     scopes: ClassVar = {"GET": SCOPE, "PATCH": SCOPE, "DELETE": SCOPE}
+    audits: ClassVar = {"PATCH": "checkpoint.change", "DELETE": "checkpoint.delete"}
 
     @extend_schema(operation_id="checkpoints_get", summary="One checkpoint", responses=CheckpointOut)
     def get(self, request: Request, workspace_id: str, checkpoint_id: str) -> Response:
@@ -97,6 +104,7 @@ class CheckpointDetail(APIView):
 
 class Restore(APIView):
     scopes: ClassVar = {"POST": SCOPE}
+    audits: ClassVar = {"POST": "checkpoint.restore"}
 
     @extend_schema(operation_id="checkpoints_restore", summary="Go back to it, in place; what is now is kept first",
                    parameters=[*WAIT, IDEMPOTENT], request=RestoreIn,
@@ -108,8 +116,16 @@ class Restore(APIView):
         form = RestoreIn(data=request.data or {})
         form.is_valid(raise_exception=True)
 
+        safe = form.validated_data.get("safety", True)
+
         def work() -> tuple[int, str, Response]:
-            row, safety = restores.restore(actor, found, safety=form.validated_data.get("safety", True))
+            if approvals.waits(actor, found.workspace, "restore"):
+                asked = approvals.ask(actor, found.workspace, "restore", {"checkpoint": found.pk, "safety": safe},
+                                      shown={"checkpoint": found.pk, "name": found.name, "safety": safe})
+                note(request, approval=asked.pk)
+                shown = _waits(actor, asked, request)
+                return 202, f"{WAITS}{asked.pk}", Response(shown, status=202)
+            row, safety = restores.restore(actor, found, safety=safe)
             shown = {**shapes.workspace(row, actor, request), "safety_checkpoint": safety or None}
             return 202, row.pk + safety, Response(shown, status=202)
 
@@ -118,6 +134,7 @@ class Restore(APIView):
 
 class Fork(APIView):
     scopes: ClassVar = {"POST": "workspaces:write"}
+    audits: ClassVar = {"POST": "workspace.fork"}
 
     @extend_schema(operation_id="workspaces_fork", summary="Make others of it, of now or of a checkpoint; it goes on",
                    parameters=[*WAIT, IDEMPOTENT], request=ForkIn,
@@ -145,6 +162,14 @@ def _found(actor: Actor, workspace_id: str, checkpoint_id: str, needs: str = "vi
     return selectors.checkpoint_for(actor, checkpoint_id, workspace_id=workspace_id, needs=needs, metadata=True)
 
 
+def _waits(actor: Actor, asked: Approval, request: Request) -> dict[str, Any]:
+    row = selectors.workspace_for(actor, asked.workspace_id, metadata=True)
+    return {**shapes.workspace(row, actor, request), "safety_checkpoint": asked.result.get("safety_checkpoint"),
+            "approval": shapes.approval(approvals.expired_if_late(asked))}
+
+
 def _restored_again(actor: Actor, ids: str, request: Request) -> dict[str, Any]:
+    if ids.startswith(WAITS):
+        return _waits(actor, Approval.objects.get(pk=ids.removeprefix(WAITS)), request)
     row = selectors.workspace_for(actor, ids[:LENGTH], metadata=True)
     return {**shapes.workspace(row, actor, request), "safety_checkpoint": ids[LENGTH:] or None}

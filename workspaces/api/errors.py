@@ -18,6 +18,8 @@ STATUS: dict[str, tuple[int, str]] = {
     "forbidden": (403, "Not allowed"),
     "csrf_failed": (403, "The CSRF token is missing or wrong"),
     "origin_refused": (403, "This origin may not connect"),
+    "approval_denied": (403, "A member said no"),
+    "approval_timeout": (403, "Nobody approved it in time"),
     "quota_exceeded": (403, "Quota exceeded"),
     "permission_denied": (403, "The guest refused: permission denied"),
     "not_found": (404, "Not found"),

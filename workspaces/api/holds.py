@@ -24,6 +24,7 @@ READ, WRITE = "workspaces:read", "workspaces:write"
 
 class HoldList(APIView):
     scopes: ClassVar = {"GET": READ, "POST": WRITE, "DELETE": WRITE}
+    audits: ClassVar = {"POST": "hold.add", "DELETE": "hold.remove"}
 
     @extend_schema(operation_id="holds_list", summary="What holds it awake now, from the API and from inside",
                    responses=HoldOut(many=True))
@@ -58,6 +59,7 @@ class HoldList(APIView):
 
 class HoldDetail(APIView):
     scopes: ClassVar = {"DELETE": WRITE}
+    audits: ClassVar = {"DELETE": "hold.remove"}
 
     @extend_schema(operation_id="holds_delete", summary="Let go of one hold", request=None, responses={204: None})
     def delete(self, request: Request, workspace_id: str, hold_id: str) -> Response:

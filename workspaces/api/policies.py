@@ -41,6 +41,7 @@ class PolicyList(APIView):
 class PolicyDetail(APIView):
     admin = True
     scopes: ClassVar = {"GET": ADMIN, "PUT": ADMIN, "PATCH": ADMIN, "DELETE": ADMIN}
+    audits: ClassVar = {"PUT": "policy.set", "PATCH": "policy.set", "DELETE": "policy.remove"}
 
     @extend_schema(operation_id="policies_get", summary="The terms of default, group:NAME or user:NAME",
                    responses=PolicyOut)
@@ -98,6 +99,7 @@ class DryRun(APIView):
 
     admin = True
     scopes: ClassVar = {"GET": ADMIN, "POST": ADMIN}
+    audits: ClassVar = {"POST": "policy.dry_run"}
 
     @extend_schema(operation_id="policies_dry_run", summary="What would go, and when", parameters=[USER, DAYS],
                    responses=DryRunOut)

@@ -106,7 +106,7 @@ def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: 
 def _with_id(path: str) -> str:
     """Outside, what is in the path is called `{id}`, whichever process answers."""
     return path.replace("{workspace_id}", "{id}").replace("{token_id}", "{id}").replace(
-        "{checkpoint_id}", "{cid}").replace("{hold_id}", "{hid}")
+        "{checkpoint_id}", "{cid}").replace("{hold_id}", "{hid}").replace("{approval_id}", "{aid}")
 
 
 def _with_id_parameter(item: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +114,11 @@ def _with_id_parameter(item: dict[str, Any]) -> dict[str, Any]:
         for parameter in operation.get("parameters", []):
             if parameter["in"] == "path" and parameter["name"] == "scope":
                 parameter["schema"] = {"type": "string", "pattern": "^(default|group:.{1,150}|user:.{1,150})$"}
+            elif parameter["in"] == "path" and parameter["name"] == "user":
+                parameter["schema"] = {"type": "string", "pattern": "^[^/]{1,150}$"}
             elif parameter["in"] == "path":
-                parameter["name"] = {"checkpoint_id": "cid", "hold_id": "hid"}.get(parameter["name"], "id")
+                names = {"checkpoint_id": "cid", "hold_id": "hid", "approval_id": "aid"}
+                parameter["name"] = names.get(parameter["name"], "id")
                 parameter["schema"] = {"type": "string", "pattern": "^[a-z2-7]{20}$"}
     return item
 

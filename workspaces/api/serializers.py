@@ -13,6 +13,7 @@ from sandboxes import egress
 from workspaces import names
 from workspaces.actors import SCOPES
 from workspaces.api.fields import StrictFlag, StrictSerializer, StrictText, StrictWhole, TextMap
+from workspaces.api.serializers_people import ApprovalOut, ApprovalsIn
 
 ID_PATTERN = r"^[a-z2-7]{20}$"
 STATES = ("creating", "running", "standby", "stopped", "failed", "deleted", "waking", "parking", "stopping",
@@ -67,6 +68,7 @@ class WorkspacePatch(StrictSerializer):
     idle = IdleIn()
     network = NetworkIn()
     secrets = serializers.ListField(child=SecretUseIn(), max_length=64)
+    approvals = ApprovalsIn()
     cpus = StrictWhole(min_value=1, max_value=64)
     memory_mib = StrictWhole(min_value=256, max_value=1024 * 1024)
     disk_gib = StrictWhole(min_value=1, max_value=16 * 1024)
@@ -216,6 +218,7 @@ class WorkspaceOut(serializers.Serializer[Any]):
     idle = IdleIn()
     network = serializers.DictField()
     secrets = serializers.ListField(child=SecretUseIn())
+    approvals = ApprovalsIn()
     created_at = serializers.DateTimeField()
     last_activity_at = serializers.DateTimeField(allow_null=True)
     last_activity_kind = serializers.CharField(allow_null=True)
@@ -226,6 +229,10 @@ class WorkspaceOut(serializers.Serializer[Any]):
     host = serializers.CharField(allow_null=True)
     accelerator = serializers.CharField(allow_null=True)
     preview_url_template = serializers.CharField()
+
+
+class DeletedOut(WorkspaceOut):
+    approval = ApprovalOut(required=False, help_text="It waits for a member's approval (202)")
 
 
 class ActorOut(serializers.Serializer[Any]):
@@ -258,6 +265,7 @@ class ForksOut(serializers.Serializer[Any]):
 
 class RestoredOut(WorkspaceOut):
     safety_checkpoint = serializers.CharField(allow_null=True, help_text="Restoring this one undoes the restore")
+    approval = ApprovalOut(required=False, help_text="It waits for a member's approval (202)")
 
 
 class EventOut(serializers.Serializer[Any]):

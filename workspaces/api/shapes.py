@@ -16,9 +16,10 @@ from django.utils import timezone
 
 from sandboxes import machines
 from sandboxes.models import Host, Sandbox
-from workspaces import outlook, quota
+from workspaces import outlook, quota, selectors
 from workspaces.actors import Actor
 from workspaces.models import AccessToken, Checkpoint, Membership, User, Workspace
+from workspaces.models_people import Approval, AuditEntry
 from workspaces.models_policy import Hold, Policy
 
 
@@ -36,8 +37,8 @@ def workspaces(rows: Iterable[Workspace], actor: Actor, request: HttpRequest) ->
     listed = list(rows)
     ids = [row.pk for row in listed]
     bodies = machines.bodies(ids)
-    memberships = Membership.objects.filter(user_id=actor.person, workspace_id__in=ids)
-    roles = dict(memberships.values_list("workspace_id", "role"))
+    shared = selectors.memberships(actor.person).filter(workspace_id__in=ids)
+    roles = dict(shared.values_list("workspace_id", "role"))
     template = preview_template(request)
     coming = outlook.of(listed, bodies, timezone.now())
     return [_workspace(row, actor, bodies.get(row.pk), roles.get(row.pk), template, coming[row.pk]) for row in listed]
@@ -55,7 +56,7 @@ def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: s
         "disk_used_bytes": body.disk_used_bytes if body is not None else None, "gpu": row.gpu,
         # An admin who is no member sees metadata; what a variable holds is content.
         "env": row.env if mine else {}, "labels": row.labels, "idle": row.idle, "network": row.network,
-        "secrets": row.secrets, "created_at": instant(row.created_at),
+        "secrets": row.secrets, "approvals": row.approvals if mine else {}, "created_at": instant(row.created_at),
         "last_activity_at": instant(row.last_activity_at), "last_activity_kind": row.last_activity_kind or None,
         **outlook.shown(coming, instant), "purge_at": instant(row.purge_at),
         "head_checkpoint": row.head_checkpoint or None,
@@ -110,3 +111,25 @@ def host(row: Host, machine_count: int, reachable: bool) -> dict[str, Any]:
             "draining": row.draining, "reachable": reachable, "last_seen_at": instant(row.last_seen_at),
             "capabilities": row.capabilities, "capacity": row.capacity, "images": row.images,
             "machines": machine_count, "strays": [{"id": mid, "since": at} for mid, at in sorted(row.strays.items())]}
+
+
+def member(row: Membership) -> dict[str, Any]:
+    return {"user": row.user.get_username(), "role": row.role, "added_at": instant(row.added_at),
+            "added_by": row.added_by or None, "reason": row.reason or None, "expires_at": instant(row.expires_at)}
+
+
+def approval(row: Approval) -> dict[str, Any]:
+    decided = {"type": row.decided_by_type, "name": row.decided_by_name} if row.decided_by_type else None
+    return {"id": row.pk, "workspace": row.workspace_id, "kind": row.kind, "state": row.state,
+            "actor": {"type": "token", "name": row.actor_name}, "pattern": row.pattern or None,
+            "exec": row.exec_id or None, "request": row.shown, "created_at": instant(row.created_at),
+            "expires_at": instant(row.expires_at), "decided_at": instant(row.decided_at), "decided_by": decided,
+            "result": row.result}
+
+
+def audit(row: AuditEntry) -> dict[str, Any]:
+    token = {"token_id": row.token_id, "token_name": row.token_name} if row.token_id else {}
+    actor = {"type": row.actor_type, "name": row.actor_name, **token} if row.actor_type else None
+    return {"id": row.pk, "at": instant(row.created_at), "actor": actor, "address": row.address or None,
+            "kind": row.kind, "target": row.target or None, "outcome": row.outcome, "status": row.status,
+            "data": row.data}

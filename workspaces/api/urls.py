@@ -6,7 +6,7 @@ from django.urls import path, register_converter
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularAPIView
 
-from workspaces.api import account, checkpoints, holds, operations, policies, views
+from workspaces.api import account, approvals, audit, checkpoints, holds, members, operations, policies, views
 
 
 class IdConverter:
@@ -27,6 +27,12 @@ class ScopeConverter(IdConverter):
     regex = "default|group:.{1,150}|user:.{1,150}"
 
 
+class NameConverter(IdConverter):
+    """A person's name: no slash is in one."""
+
+    regex = "[^/]{1,150}"
+
+
 class Schema(SpectacularAPIView):
     """The OpenAPI document, as JSON, for everybody."""
 
@@ -37,6 +43,7 @@ class Schema(SpectacularAPIView):
 
 register_converter(IdConverter, "id")
 register_converter(ScopeConverter, "scope")
+register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("schema/", Schema.as_view()),
@@ -53,6 +60,11 @@ urlpatterns = [
     path("workspaces/<id:workspace_id>/checkpoints/<id:checkpoint_id>/restore", checkpoints.Restore.as_view()),
     path("workspaces/<id:workspace_id>/holds", holds.HoldList.as_view()),
     path("workspaces/<id:workspace_id>/holds/<id:hold_id>", holds.HoldDetail.as_view()),
+    path("workspaces/<id:workspace_id>/members", members.MemberList.as_view()),
+    path("workspaces/<id:workspace_id>/members/<name:user>", members.MemberDetail.as_view()),
+    path("workspaces/<id:workspace_id>/break-glass", members.BreakGlass.as_view()),
+    path("workspaces/<id:workspace_id>/approvals", approvals.ApprovalList.as_view()),
+    path("workspaces/<id:workspace_id>/approvals/<id:approval_id>", approvals.ApprovalDetail.as_view()),
     path("workspaces/<id:workspace_id>/events", views.EventList.as_view()),
     path("tokens", account.TokenList.as_view()),
     path("tokens/<id:token_id>", account.TokenDetail.as_view()),
@@ -63,5 +75,6 @@ urlpatterns = [
     path("policies/effective", policies.EffectiveView.as_view()),
     path("policies/dry-run", policies.DryRun.as_view()),
     path("policies/<scope:scope>", policies.PolicyDetail.as_view()),
+    path("audit", audit.AuditList.as_view()),
     path("hosts", operations.HostList.as_view()),
 ]

@@ -17,14 +17,23 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from sandboxes import machines
-from workspaces import events, forks, selectors, services
+from workspaces import approvals, events, forks, selectors, services
 from workspaces.actors import Actor
 from workspaces.api import queries, shapes
+from workspaces.api.auditing import note
 from workspaces.api.auth import actor_of
 from workspaces.api.errors import Problem
 from workspaces.api.idempotency import once
 from workspaces.api.schema import IDEMPOTENT, LIST, PURGE, WAIT, WORKSPACE_FILTERS, query_parameter
-from workspaces.api.serializers import STATES, Empty, EventOut, WorkspaceCreate, WorkspaceOut, WorkspacePatch
+from workspaces.api.serializers import (
+    STATES,
+    DeletedOut,
+    Empty,
+    EventOut,
+    WorkspaceCreate,
+    WorkspaceOut,
+    WorkspacePatch,
+)
 from workspaces.models import Checkpoint, Workspace
 from workspaces.state import Answer
 
@@ -38,6 +47,7 @@ Deed = Callable[[Actor, Workspace], tuple[Workspace, Answer]]
 
 class WorkspaceList(APIView):
     scopes: ClassVar = {"GET": READ, "POST": WRITE}
+    audits: ClassVar = {"POST": "workspace.create"}
 
     @extend_schema(operation_id="workspaces_list", summary="Every workspace one may see",
                    parameters=[*LIST, *WORKSPACE_FILTERS], responses=WorkspaceOut(many=True))
@@ -60,6 +70,7 @@ class WorkspaceList(APIView):
 
         def work() -> tuple[int, str, Response]:
             row = services.create(actor, fields)
+            note(request, target=f"workspace:{row.pk}")
             shown = shapes.workspace(row, actor, request)
             return 201, row.pk, Response(shown, status=201, headers={"Location": f"/api/v1/workspaces/{row.pk}"})
 
@@ -68,6 +79,7 @@ class WorkspaceList(APIView):
 
 class WorkspaceDetail(APIView):
     scopes: ClassVar = {"GET": READ, "PATCH": WRITE, "DELETE": WRITE}
+    audits: ClassVar = {"PATCH": "workspace.change", "DELETE": "workspace.delete"}
 
     @extend_schema(operation_id="workspaces_get", summary="One workspace", responses=WorkspaceOut)
     def get(self, request: Request, workspace_id: str) -> Response:
@@ -81,16 +93,23 @@ class WorkspaceDetail(APIView):
         form = WorkspacePatch(data=request.data)
         form.is_valid(raise_exception=True)
         _check_gpu(form.validated_data)
+        _check_approvals(actor, form.validated_data)
+        note(request, fields=sorted(form.validated_data))
         row = services.patch(actor, row, form.validated_data)
         return Response(shapes.workspace(row, actor, request))
 
     @extend_schema(operation_id="workspaces_delete", summary="Into the trash; its name is free at once",
-                   parameters=[PURGE, *WAIT], responses={200: WorkspaceOut, 202: WorkspaceOut})
+                   parameters=[PURGE, *WAIT], responses={200: DeletedOut, 202: DeletedOut})
     def delete(self, request: Request, workspace_id: str) -> Response:
         actor = actor_of(request)
         queries.check_wait(request)
         purge = queries.flag(request, "purge")
         row = selectors.workspace_for(actor, workspace_id, needs="owner", metadata=True)
+        if approvals.waits(actor, row, "delete") and row.intent != "deleted":
+            asked = approvals.ask(actor, row, "delete", {"purge": purge})
+            note(request, approval=asked.pk)
+            shown = {**shapes.workspace(row, actor, request), "approval": shapes.approval(asked)}
+            return Response(shown, status=202)
         row, _ = services.delete(actor, row, purge=purge)
         return Response(shapes.workspace(row, actor, request), status=202)
 
@@ -120,7 +139,8 @@ class Command(APIView):
 
 def command(verb: str, deed: Deed, summary: str, needs: str = "operator") -> Any:
     """The view class of one verb, with its own place in the schema."""
-    made = type(f"{verb.title()}View", (Command,), {"verb": verb, "deed": staticmethod(deed), "needs": needs})
+    made = type(f"{verb.title()}View", (Command,), {"verb": verb, "deed": staticmethod(deed), "needs": needs,
+                                                    "audits": {"POST": f"workspace.{verb}"}})
     described = extend_schema(operation_id=f"workspaces_{verb}", summary=summary, parameters=[*WAIT, IDEMPOTENT],
                               request=Empty, responses={200: WorkspaceOut, 202: WorkspaceOut})
     return extend_schema_view(post=described)(made)
@@ -161,7 +181,10 @@ def _creation(actor: Actor, fields: dict[str, Any]) -> dict[str, Any]:
     _check_gpu(fields)
     fields.setdefault("network", {"mode": "deny-all"})
     if origin is not None:
-        return {**fields, **forks.began_from(_origin(actor, origin), fields)}
+        _check_approvals(actor, fields)  # a copy is not a way around what its source holds back
+        found = _origin(actor, origin)
+        fields.setdefault("approvals", found.workspace.approvals)
+        return {**fields, **forks.began_from(found, fields)}
     image = fields.get("image", "default")
     if image not in machines.images():
         raise Problem("invalid", "Some fields are not valid.", errors={"image": [f"No host has the image {image!r}."]})
@@ -180,6 +203,12 @@ def _origin(actor: Actor, checkpoint_id: str) -> Checkpoint:
 def _check_gpu(fields: dict[str, Any]) -> None:
     if fields.get("gpu") is not None:
         raise Problem("invalid", "Some fields are not valid.", errors={"gpu": ["No host has a GPU to lend."]})
+
+
+def _check_approvals(actor: Actor, fields: dict[str, Any]) -> None:
+    """What holds a token's acts back is not that token's to change."""
+    if "approvals" in fields and not actor.may("approvals"):
+        raise Problem("scope_missing", "Changing approvals needs the scope approvals.", scope="approvals")
 
 
 def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace]:

@@ -38,6 +38,7 @@ app.conf.update(
         "retention": {"task": "workspaces.retention", "schedule": 60.0, "options": {"expires": 60.0}},
         "checkpoints": {"task": "workspaces.checkpoints", "schedule": 60.0, "options": {"expires": 60.0}},
         "notices": {"task": "workspaces.notices", "schedule": 60.0, "options": {"expires": 60.0}},
+        "people": {"task": "workspaces.people", "schedule": 10.0, "options": {"expires": 10.0}},
         "tidy": {"task": "workspaces.tidy", "schedule": 900.0, "options": {"expires": 900.0}},
     },
 )

@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "workspaces.api.auditing.Audited",
 ]
 
 ROOT_URLCONF = "workspaces.config.urls"
@@ -142,7 +143,11 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {"WorkspaceStateEnum": "workspaces.api.serializers.STATES",
+    "ENUM_NAME_OVERRIDES": {"RoleEnum": "workspaces.api.serializers_people.ROLES",
+                            "GlassRoleEnum": "workspaces.api.serializers_people.GLASS_ROLES",
+                            "ApprovalStateEnum": "workspaces.api.serializers_people.APPROVAL_STATES",
+                            "ApprovalKindEnum": "workspaces.api.serializers_people.APPROVAL_KINDS",
+                            "WorkspaceStateEnum": "workspaces.api.serializers.STATES",
                             "CheckpointStateEnum": "workspaces.api.serializers.CHECKPOINT_STATES"},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from workspaces import tokens
-from workspaces.actors import SCOPES
+from workspaces.actors import BY_NAME_ONLY, SCOPES
 from workspaces.models import User, Workspace
 
 
@@ -42,7 +42,7 @@ def _scopes(named: list[str], admin: bool) -> frozenset[str]:
     unknown = asked - SCOPES
     if unknown:
         raise CommandError(f"unknown scope {sorted(unknown)[0]}; there are: {', '.join(sorted(SCOPES))}")
-    granted = asked or SCOPES - {"admin"}
+    granted = asked or SCOPES - BY_NAME_ONLY
     return frozenset(granted | {"admin"} if admin else granted)
 
 
