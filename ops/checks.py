@@ -1,6 +1,8 @@
-"""`./berth test`: every check that CI runs, each stage with its time, pytest's closing line last.
+"""`./berth test`: every check that CI runs, each stage with its time, the tests' count last.
 
 With pytest arguments: pytest alone, with those. A stage that fails does not hide the others; the exit code tells.
+The tests run twice: those that drive a browser one after the other (Playwright's synchronous hands leave an event loop
+running in their process), all others side by side, a whole file per worker, since most of them wait for a machine.
 Layout is by hand (tables of comments, aligned maps), so `ruff check` judges the code and no formatter its shape.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 from ops import frontend, prepare, say
 from ops.instance import ROOT, Instance, from_environment
@@ -34,7 +37,7 @@ def test(arguments: list[str]) -> int:
         if [a for a in arguments if a != "--soak"]:
             return pytest(instance, arguments)
         failed = run_stages(instance)
-        code = pytest(instance, arguments)
+        code = pytest_in_two(instance, arguments)
         if failed:
             line(f"failed before pytest: {', '.join(failed)}")
         return code or (1 if failed else 0)
@@ -87,6 +90,32 @@ def program(instance: Instance, *argv: str, cwd: Path = ROOT) -> None:
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise SetupFailed(done.stdout)
+
+
+def pytest_in_two(instance: Instance, arguments: list[str]) -> int:
+    """Both runs always happen; the last line counts what both executed."""
+    reports = [instance.data / "side-by-side.xml", instance.data / "browser.xml"]
+    workers = str(max(2, min(4, os.cpu_count() or 1)))
+    code = pytest(instance, [*arguments, "-m", "not browser", "-n", workers, "--dist", "loadfile",
+                             "--no-loadscope-reorder", f"--junitxml={reports[0]}"])
+    code = pytest(instance, [*arguments, "-m", "browser", f"--junitxml={reports[1]}"]) or code
+    passed, failed = counted(reports)
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return code
+
+
+def counted(reports: list[Path]) -> tuple[int, int]:
+    """(passed, failed) of pytest's own reports; a run that left no report counts as one failure."""
+    passed = failed = 0
+    for report in reports:
+        if not report.exists():
+            failed += 1
+            continue
+        for suite in ElementTree.parse(report).getroot().iter("testsuite"):  # noqa: S314  (pytest wrote it)
+            wrong = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            failed += wrong
+            passed += int(suite.get("tests", 0)) - wrong - int(suite.get("skipped", 0))
+    return passed, failed
 
 
 def pytest(instance: Instance, arguments: list[str]) -> int:

@@ -20,6 +20,9 @@ REFUSAL = (b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-l
            b"connection: close\r\n\r\n")
 #: The most that the event loop reads at once.
 READ_BYTES = 256 * 1024
+#: How long a refused client is still listened to: closing on what it has sent would reset the connection, and the
+#: reset could overtake the answer.
+LINGER_S = 2.0
 TOO_LARGE = b"431 Request Header Fields Too Large"
 TOO_SLOW = b"408 Request Timeout"
 
@@ -109,7 +112,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_arrived()
             if self.cycle is None or self.cycle.response_complete:
                 self.transport.write(REFUSAL % status)
-            self.transport.close()
+                self.transport.write_eof()
+                self.loop.call_later(LINGER_S, self.transport.close)
+            else:
+                self.transport.close()
 
 
 def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
