@@ -1,8 +1,8 @@
 """`./berth test`: every check that CI runs, each stage with its time, the tests' count last.
 
 With pytest arguments: pytest alone, with those. A stage that fails does not hide the others; the exit code tells.
-The tests run twice: those that drive a browser one after the other (Playwright's synchronous hands leave an event loop
-running in their process), all others side by side, a whole file per worker, since most of them wait for a machine.
+The tests are two runs at once: those that drive a browser one after the other (Playwright's synchronous hands leave an
+event loop running in their process), all others side by side, a whole file per worker, since most wait for a machine.
 Layout is by hand (tables of comments, aligned maps), so `ruff check` judges the code and no formatter its shape.
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 from xml.etree import ElementTree
 
 from ops import frontend, prepare, say
@@ -96,9 +97,13 @@ def pytest_in_two(instance: Instance, arguments: list[str]) -> int:
     """Both runs always happen; the last line counts what both executed."""
     reports = [instance.data / "side-by-side.xml", instance.data / "browser.xml"]
     workers = str(max(2, min(4, os.cpu_count() or 1)))
-    code = pytest(instance, [*arguments, "-m", "not browser", "-n", workers, "--dist", "loadfile",
-                             "--no-loadscope-reorder", f"--junitxml={reports[0]}"])
-    code = pytest(instance, [*arguments, "-m", "browser", f"--junitxml={reports[1]}"]) or code
+    said = instance.data / "browser.log"
+    with ThreadPoolExecutor(1) as beside, said.open("wb") as output:
+        browser = beside.submit(pytest, instance, [*arguments, "-m", "browser", f"--junitxml={reports[1]}"], output)
+        code = pytest(instance, [*arguments, "-m", "not browser", "-n", workers, "--dist", "loadfile",
+                                 "--no-loadscope-reorder", f"--junitxml={reports[0]}"])
+        code = browser.result() or code
+    line(said.read_text(errors="replace"))
     passed, failed = counted(reports)
     print(f"{passed} passed, {failed} failed", flush=True)
     return code
@@ -118,8 +123,9 @@ def counted(reports: list[Path]) -> tuple[int, int]:
     return passed, failed
 
 
-def pytest(instance: Instance, arguments: list[str]) -> int:
+def pytest(instance: Instance, arguments: list[str], output: BinaryIO | None = None) -> int:
+    """pytest's exit code; what it says goes to `output`, or to where ours goes."""
     env = {**os.environ, "BERTH_CACHE": str(instance.cache)}
     say.line("pytest")
     return subprocess.run([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
-                          check=False).returncode
+                          stdout=output, stderr=output, check=False).returncode
