@@ -12,8 +12,9 @@ from ops import checks
 def report(folder: Path, body: str) -> Path:
     folder.mkdir()
     (folder / "test_few.py").write_text(body)
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:django", "-p", "no:cacheprovider",
-                    f"--junitxml={folder / 'report.xml'}", str(folder)], cwd=folder, capture_output=True, check=False)
+    apart = ["-c", "/dev/null", "-p", "no:django", "-p", "no:cacheprovider"]
+    subprocess.run([sys.executable, "-m", "pytest", "-q", *apart, f"--junitxml={folder / 'report.xml'}", str(folder)],
+                   cwd=folder, capture_output=True, check=False)
     return folder / "report.xml"
 
 
