@@ -72,6 +72,11 @@ def of_exec(workspace_id: str, exec_id: str) -> Approval | None:
     return expired_if_late(found) if found is not None else None
 
 
+def pending_execs(workspace_id: str) -> list[Approval]:
+    return list(Approval.objects.filter(workspace_id=workspace_id, kind="exec", state=ApprovalState.PENDING,
+                                        expires_at__gt=timezone.now())[:MOST_PENDING])
+
+
 def find(workspace: Workspace, approval_id: str) -> Approval:
     found = Approval.objects.filter(workspace=workspace, pk=approval_id).first()
     if found is None:

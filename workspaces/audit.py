@@ -8,34 +8,18 @@ trail (what it answers itself). Management commands name themselves. Never a sec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.utils import timezone
 
 from workspaces import policies
 from workspaces.actors import Actor
+from workspaces.acts import Act
 from workspaces.models import User
 from workspaces.models_people import AuditEntry
 
-OK = "ok"
 COMMAND_LINE = Actor(type="system", name="command line", is_admin=True)
 DELETED_AT_ONCE = 2000
-
-
-@dataclass(frozen=True)
-class Act:
-    """`actor` is None for somebody nobody knows. `outcome`: ok, or the code of the refusal."""
-
-    kind: str
-    target: str = ""
-    outcome: str = OK
-    status: int = 0
-    actor: Actor | None = None
-    address: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
-    at: datetime | None = None
 
 
 def record(*acts: Act) -> None:

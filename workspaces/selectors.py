@@ -122,5 +122,9 @@ def role_in(actor: Actor, workspace: Workspace, *, metadata: bool = False) -> st
     only for what they are there, like for anybody else."""
     if actor.type == "system" or workspace.owner_id == actor.user_id or (metadata and actor.is_admin):
         return Role.OWNER.value
-    membership = memberships(actor.person).filter(workspace_id=workspace.pk).first()
+    membership = membership_in(actor, workspace)
     return membership.role if membership else ""
+
+
+def membership_in(actor: Actor, workspace: Workspace) -> Membership | None:
+    return memberships(actor.person).filter(workspace_id=workspace.pk).first()

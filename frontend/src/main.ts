@@ -10,6 +10,7 @@ import "./styles/base.css";
 import "./styles/home.css";
 import "./styles/workspace.css";
 import "./styles/time.css";
+import "./styles/approvals.css";
 import { useCsrf } from "./api/client";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";

@@ -5,6 +5,7 @@
  */
 
 import { raise, type Context } from "./commands/context";
+import * as approvals from "./commands/approvals";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
 import * as holds from "./commands/holds";
@@ -58,9 +59,10 @@ export function startWorkspace(context: Context): void {
     outlook: coalesced(() => void loadOne(context, id), outlookMs),
     time: coalesced(() => void time.load(context), burstMs),
     holds: coalesced(() => void holds.load(context), burstMs),
+    approvals: coalesced(() => void approvals.load(context), burstMs),
   };
   store.subscribe(whenRunning(context, id));
-  void Promise.all([loadOne(context, id), time.load(context), holds.load(context)]);
+  void Promise.all([loadOne(context, id), time.load(context), holds.load(context), approvals.load(context)]);
   setInterval(() => { if (!document.hidden) reads.outlook(id); }, outlookEveryMs);
   workspaceFeed(id, () => store.get().lastSeq, {
     ...hooks(context, read),
@@ -104,12 +106,13 @@ function saySudden(context: Context, event: BerthEvent): void {
   raise(context, "error", [what, detail].filter(Boolean).join(" (") + (detail ? ")" : ""));
 }
 
-type Reads = Record<"workspace" | "outlook" | "time" | "holds", (key: string) => void>;
+type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals", (key: string) => void>;
 
 /** Which facts make the page read what again: the beginning of their kind says it. */
 const readsOf: [string, keyof Reads][] = [
   ["workspace.", "workspace"], ["checkpoint.", "time"], ["checkpoint.", "workspace"], ["workspace.restore", "time"],
   ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"],
+  ["approval.", "approvals"], ["member.", "workspace"],
 ];
 
 function received(context: Context, events: BerthEvent[], reads: Reads): void {

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ import pytest
 from aiohttp import web
 
 from workspaces.actors import SCOPES, Actor
+from workspaces.acts import Act
 from workspaces.api.errors import Problem
 from workspaces.gateway.app import App
 from workspaces.gateway.config import Config, Limits
+from workspaces.gateway.held import Begin
 from workspaces.gateway.server import server
-from workspaces.gateway.upstairs import Place
+from workspaces.gateway.upstairs import Held, Place
 
 WID = "a" * 20
 OTHERS = "b" * 20
@@ -47,6 +49,13 @@ class Books:
     auto_id: str = ""
     capturing: bool = False
     reads: int = 0
+    approvals: dict[str, Any] = field(default_factory=dict)
+    glass: bool = False
+    held: dict[str, Held] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    to_begin: list[Begin] = field(default_factory=list)
+    begun: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
     on_wake: Callable[[str], Awaitable[None]] | None = None
 
     async def actor_from_token(self, secret: str) -> Actor:
@@ -68,7 +77,7 @@ class Books:
         await asyncio.sleep(0)
         if actor.user_id != 1 or workspace_id not in self.states:
             raise Problem("not_found", "No such workspace.")
-        return Place(workspace_id, self.states[workspace_id], "", 1, self.role)
+        return Place(workspace_id, self.states[workspace_id], "", 1, self.role, self.approvals, self.glass)
 
     async def wake(self, actor: Actor, workspace_id: str, cause: str) -> None:
         self.wakes.append((workspace_id, cause))
@@ -85,8 +94,44 @@ class Books:
     async def touch(self, workspace_id: str, kind: str) -> None:
         self.touches.append((workspace_id, kind))
 
+    async def metadata_place(self, actor: Actor, workspace_id: str) -> Place:
+        return await self.place(actor, workspace_id)
+
+    async def hold_exec(self, actor: Actor, workspace_id: str, body: dict[str, Any], exec_id: str, pattern: str
+                        ) -> None:
+        self.held[exec_id] = held(exec_id, "pending_approval")
+        self.asked.append((exec_id, pattern, body))
+
+    async def held_exec(self, workspace_id: str, exec_id: str) -> Held | None:
+        return self.held.get(exec_id)
+
+    async def held_execs(self, workspace_id: str) -> list[dict[str, Any]]:
+        return [one.record for one in self.held.values() if one.record["state"] == "pending_approval"]
+
+    async def withdraw_exec(self, actor: Actor, workspace_id: str, exec_id: str) -> Held | None:
+        if exec_id in self.held:
+            self.held[exec_id] = held(exec_id, "ended", "killed")
+        return self.held.get(exec_id)
+
+    async def execs_to_begin(self) -> list[Begin]:
+        return list(self.to_begin)
+
+    async def exec_begun(self, approval_id: str, result: dict[str, str]) -> None:
+        self.begun.append((approval_id, result))
+        self.to_begin = [one for one in self.to_begin if one.approval_id != approval_id]
+        for one in self.held:
+            self.held[one] = held(one, "ended" if result else "starting", result.get("code", ""), settled=True)
+
+    async def audit(self, acts: Sequence[Act]) -> None:
+        self.acts += acts
+
     def close(self) -> None:
         pass
+
+
+def held(exec_id: str, state: str, code: str = "", *, settled: bool = False) -> Held:
+    record = {"id": exec_id, "state": state, "outcome": {"kind": "refused", "code": code} if code else None}
+    return Held(settled or bool(code), code, "said", 60.0, record)
 
 
 class Double:

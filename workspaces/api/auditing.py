@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse
 
 from workspaces import audit, selectors
 from workspaces.actors import Actor
+from workspaces.acts import OK, Act
 from workspaces.models import User
 
 logger = logging.getLogger(__name__)
@@ -59,13 +60,13 @@ def _is_act(request: HttpRequest, response: HttpResponse) -> bool:
     return request.method not in SAFE or response.status_code in (401, 403)
 
 
-def _act(request: HttpRequest, response: HttpResponse) -> audit.Act:
+def _act(request: HttpRequest, response: HttpResponse) -> Act:
     match = request.resolver_match
     given: dict[str, Any] = match.kwargs if match is not None else {}
     noted: dict[str, Any] = dict(getattr(request, "audit_note", {}))
     target = noted.pop("target", "") or _target(given, response)
     details = {word: str(given[name])[:200] for name, word in DETAILS if name in given}
-    return audit.Act(kind=_kind(request, match), target=target, outcome=_outcome(request, response),
+    return Act(kind=_kind(request, match), target=target, outcome=_outcome(request, response),
                      status=response.status_code, actor=_actor(request), address=address_of(request),
                      data={**details, **noted})
 
@@ -88,7 +89,7 @@ def _target(given: dict[str, Any], response: HttpResponse) -> str:
 def _outcome(request: HttpRequest, response: HttpResponse) -> str:
     if response.status_code < 400:
         refused = request.path.startswith("/admin/") and request.method not in SAFE and response.status_code == 200
-        return "invalid" if refused else audit.OK  # the admin's forms show a refusal as a page
+        return "invalid" if refused else OK  # the admin's forms show a refusal as a page
     data = getattr(response, "data", None)
     code = data.get("code") if isinstance(data, dict) else None
     return str(code or f"http_{response.status_code}")

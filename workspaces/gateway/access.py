@@ -60,12 +60,33 @@ class Access:
             refuse_forgery(self._as_django_sees_it(exchange, cookies))
         return actor
 
+    async def identified(self, exchange: Exchange) -> Actor | None:
+        """Whose credential it is, if there is one, whatever it is sent for. Decides nothing. Raises as `actor`."""
+        bearer, cookies = bearer_of(exchange), cookies_of(exchange)
+        if bearer is not None:
+            return await self._token_actor(bearer)
+        return await self._session_actor(cookies) if cookies.get(settings.SESSION_COOKIE_NAME) else None
+
+    def remembers(self, exchange: Exchange) -> bool:
+        """Whether this credential was good a moment ago."""
+        bearer = bearer_of(exchange)
+        if bearer is not None:
+            return self._tokens.knows(_hashed(bearer))
+        return self._sessions.knows(_hashed(cookies_of(exchange).get(settings.SESSION_COOKIE_NAME, "")))
+
     async def place(self, actor: Actor, workspace_id: str) -> Place:
         """The workspace for this actor; not there and not theirs are one and the same refusal."""
         if actor.workspace_ids is not None and workspace_id not in actor.workspace_ids:
             raise Problem("not_found", "No such workspace.")
         key = f"{actor.user_id}:{actor.token_id or ''}/{workspace_id}"
         return await self._places.get(key, lambda: self._upstairs.place(actor, workspace_id))
+
+    async def metadata_place(self, actor: Actor, workspace_id: str) -> Place:
+        """As `place`, and for an admin everybody's: for what is no contents."""
+        if not actor.is_admin:
+            return await self.place(actor, workspace_id)
+        key = f"{actor.user_id}:{actor.token_id or ''}:metadata/{workspace_id}"
+        return await self._places.get(key, lambda: self._upstairs.metadata_place(actor, workspace_id))
 
     def client(self, exchange: Exchange) -> tuple[str, str]:
         """(address, scheme) of the client, as far as it can be believed."""
@@ -75,14 +96,14 @@ class Access:
                          self._config.trusted_proxies)
 
     async def _token_actor(self, secret: str) -> Actor:
-        key = hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+        key = _hashed(secret)
         return await self._tokens.get(key, lambda: self._upstairs.actor_from_token(secret))
 
     async def _session_actor(self, cookies: dict[str, str]) -> Actor:
         session = cookies.get(settings.SESSION_COOKIE_NAME)
         if not session:
             raise Problem("unauthenticated", "Send a token, or sign in.")
-        key = hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()
+        key = _hashed(session)
         return await self._sessions.get(key, lambda: self._upstairs.actor_from_session(session))
 
     def _check_origin(self, exchange: Exchange) -> None:
@@ -137,6 +158,10 @@ def refuse_forgery(request: HttpRequest) -> None:
     reason = check.process_view(request, None, (), {})  # type: ignore[arg-type]
     if reason:
         raise Problem("csrf_failed", str(reason))
+
+
+def _hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def bearer_of(exchange: Exchange) -> str | None:

@@ -71,6 +71,7 @@ class App:
         except BrokenOff as broken:
             log.warning("answer broken off: %s %s (%s)", exchange.method, exchange.path, broken)
         finally:
+            self.gate.trail.note(exchange, self.gate.access.client(exchange)[0])
             access_log.info('%s "%s %s" %d %dms', exchange.actor_name, exchange.method, exchange.path,
                             exchange.status, (time.monotonic() - began) * 1000)
 
@@ -107,10 +108,12 @@ class App:
         try:
             await self._connected(exchange, socket)
         except Problem as problem:
+            exchange.refusal = problem.code
             await self._end(socket, problem)
         except DatabaseError:
             await self._end(socket, Problem("unavailable", "The database does not answer.", retry_after_s=2))
         finally:
+            self.gate.trail.note(exchange, self.gate.access.client(exchange)[0], socket_status=socket.status)
             access_log.info('%s "WS %s" %d', exchange.actor_name, exchange.path, socket.status)
 
     async def _connected(self, exchange: Exchange, socket: Socket) -> None:
@@ -121,7 +124,7 @@ class App:
             return
         events = routes.EVENTS.match(exchange.path)
         if events is None:
-            await self.gate.access.actor(exchange)  # only somebody who is known learns that there is none
+            await self.gate.admit(exchange)  # only somebody who is known learns that there is none
             raise Problem("not_found", "There is no socket here.")
         await socket_to_daphne(self.gate, exchange, socket, events["workspace"])
 

@@ -31,6 +31,10 @@ class Limits:
     requests_per_actor: int = 256
     daphne_requests_per_client: int = 64  # by credential, else by address
     sockets_per_actor: int = 256
+    rate_per_token_s: float = 300.0       # requests in the long run; 0 is no bound
+    rate_burst_per_token: float = 3000.0
+    rate_per_address_s: float = 50.0      # of those who are not known
+    rate_burst_per_address: float = 500.0
     wake_timeout_s: float = 60.0
     longest_wake_s: float = 300.0
     host_patience_s: float = 15.0         # how long a restarting hostd is waited for
@@ -50,7 +54,8 @@ class Config:
 
 
 def from_environment() -> Config:
-    """`BERTH_DATA` places everything; `BERTH_TRUSTED_PROXIES` (comma-separated networks) names TLS fronts."""
+    """`BERTH_DATA` places everything; `BERTH_TRUSTED_PROXIES` (comma-separated networks) names TLS fronts;
+    `BERTH_RATE_…` bounds how often one may ask."""
     data: Path = settings.BERTH_DATA
     run = data / "run"
     proxies = os.environ.get("BERTH_TRUSTED_PROXIES", "")
@@ -60,5 +65,21 @@ def from_environment() -> Config:
         daphne_socket=Path(os.environ.get("BERTH_DAPHNE_SOCKET", str(run / "daphne.sock"))),
         redis_url=settings.REDIS_URL,
         preview_domain=settings.PREVIEW_DOMAIN.lower(),
+        limits=Limits(
+            rate_per_token_s=_number("BERTH_RATE_PER_TOKEN_S", Limits.rate_per_token_s),
+            rate_burst_per_token=_number("BERTH_RATE_BURST_PER_TOKEN", Limits.rate_burst_per_token),
+            rate_per_address_s=_number("BERTH_RATE_PER_ADDRESS_S", Limits.rate_per_address_s),
+            rate_burst_per_address=_number("BERTH_RATE_BURST_PER_ADDRESS", Limits.rate_burst_per_address)),
         trusted_proxies=tuple(ipaddress.ip_network(p.strip()) for p in proxies.split(",") if p.strip()),
     )
+
+
+def _number(name: str, default: float) -> float:
+    said = os.environ.get(name, "")
+    try:
+        value = float(said) if said else default
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise SystemExit(f"{name} must be a number that is not negative, not {said!r}")
+    return value

@@ -43,6 +43,7 @@ class Daphne:
     async def pass_on(self, exchange: Exchange, client: tuple[str, str], most_bytes: int) -> None:
         """The exchange answered by Daphne."""
         body = await exchange.body(most_bytes, self._limits.body_timeout_s)
+        exchange.passed_on = True
         async with Departure(exchange.receive):
             response = await self.send(exchange.method, exchange.raw_target, headers_for(exchange, client), body)
         await relay.stream_out(exchange, response, answer_headers(response))

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qsl
 
+from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.api.errors import body as problem_body
 
@@ -43,6 +44,12 @@ class Exchange:
         self.path: str = scope["path"]
         self.status = 0
         self.actor_name = "-"
+        #: For the audit: who it was, why it was refused, and what else to keep (never a secret or a command).
+        self.actor: Actor | None = None
+        self.refusal = ""
+        self.glass = False
+        self.passed_on = False
+        self.noted: dict[str, Any] = {}
         self.body_touched = False
         #: What this exchange holds until it is over (its actor's slot).
         self.holds = contextlib.ExitStack()
@@ -159,6 +166,7 @@ class Exchange:
                           b"application/json", extra)
 
     async def problem(self, problem: Problem) -> None:
+        self.refusal = problem.code
         value = problem_body(problem.code, problem.detail, **problem.extra)
         await self.answer(value["status"], json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
                           b"application/problem+json", problem_headers(problem))

@@ -6,32 +6,46 @@ Bodies are judged by hostd alone; only what the gateway itself needs of one (`wa
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import aiohttp
 
 from workspaces.actors import Actor
-from workspaces.api.errors import Problem
+from workspaces.api.errors import STATUS, Problem
 from workspaces.gateway import once, relay
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
+from workspaces.gateway.held import explained, pattern_of, until_decided
 from workspaces.gateway.hostd import Call
 from workspaces.gateway.permission import Permitted
 from workspaces.gateway.repeats import exec_named
-from workspaces.gateway.upstairs import Place
+from workspaces.gateway.upstairs import Held, Place
 
 POLL_SLACK_S = 30.0
 LONGEST_WAIT_S = 300.0
 STDIN_IDLE_S = 300.0
 CAUSE = "exec"
+PENDING = "pending_approval"
 
 
 def as_actor(actor: Actor, place: Place) -> dict[str, str]:
     """Who acts, for hostd's records; it decides nothing by it."""
     return {"Berth-Actor": json.dumps(actor.to_json()), "Berth-Role": place.role}
+
+
+@contextlib.asynccontextmanager
+async def _explained(gate: Gate, workspace_id: str, exec_id: str) -> AsyncIterator[None]:
+    """An exec that hostd has never heard of may be one that waits for a member: then the refusal says so."""
+    try:
+        yield
+    except Problem as problem:
+        raise await explained(gate, workspace_id, exec_id, problem) from None
 
 
 def must_operate(place: Place) -> None:
@@ -52,7 +66,18 @@ async def start(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     sent = json.dumps({**body, "exec_id": named.exec_id}).encode()
     call = Call("POST", f"{workspace_id}/execs", exchange.query_string, headers, sent, repeatable=True,
                 longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
+    exchange.noted["exec"] = named.exec_id
+    pattern = pattern_of(actor, place, body.get("command"))
     async with Permitted(gate, exchange, place, "exec"), Departure(exchange.receive):
+        if pattern is not None and not named.again:
+            await gate.upstairs.hold_exec(actor, workspace_id, body, named.exec_id, pattern)
+        held = await _held(gate, place, named.exec_id, body) if pattern is not None or named.again else None
+        if held is not None and not held.settled:
+            await exchange.json(202, held.record)
+            return
+        if held is not None and held.code:
+            raise refused(held)
+        named = replace(named, again=named.again or held is not None)
         if not named.again and await gate.autos.before(actor, place):
             place = await gate.access.place(actor, workspace_id)  # others may have woken it meanwhile
         gate.activity.happened(workspace_id, "exec")
@@ -77,11 +102,39 @@ async def _known(gate: Gate, call: Call, exec_id: str, body: dict[str, Any]) -> 
         return None
 
 
+async def _held(gate: Gate, place: Place, exec_id: str, body: dict[str, Any]) -> Held | None:
+    """One that waits for a member, waited for as long as the caller waits for an exec."""
+    at_once = bool(body.get("background")) or body.get("tty") is not None
+    return await until_decided(gate, place, exec_id, _wait_s(body.get("wait_s"), 0 if at_once else 60))
+
+
+def _wait_s(said: Any, default_s: float) -> float:
+    """What is no such number, hostd refuses when it comes to it."""
+    try:
+        return min(max(float(default_s if said is None else said), 0.0), LONGEST_WAIT_S)
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def refused(held: Held) -> Problem:
+    code = held.code if held.code in STATUS else "conflict"
+    return Problem(code, held.detail or "It was not begun.", exec=held.record,
+                   reason=None if code == held.code else held.code)
+
+
 async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    """hostd's, and before them on the first page those that wait for a member: hostd has not heard of them."""
     actor, place = await gate.enter(exchange, workspace_id, "exec")
+    waiting = [] if "cursor" in exchange.query else await gate.upstairs.held_execs(workspace_id)
+    wanted = exchange.query.get("state")
+    if wanted == PENDING:
+        await exchange.json(200, {"results": waiting, "next": None})
+        return
     call = Call("GET", f"{workspace_id}/execs", exchange.query_string, as_actor(actor, place), repeatable=True)
     status, value = await gate.hostd.json(call)
-    await exchange.json(status, {**value, "next": next_url(exchange, gate, value.get("next"))})
+    first = waiting if wanted is None else []
+    await exchange.json(status, {**value, "results": [*first, *value.get("results", [])],
+                                 "next": next_url(exchange, gate, value.get("next"))})
 
 
 async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
@@ -89,7 +142,18 @@ async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -
     call = Call("GET", f"{workspace_id}/execs/{exec_id}", exchange.query_string, as_actor(actor, place),
                 repeatable=True, longest_s=LONGEST_WAIT_S + POLL_SLACK_S)
     async with Permitted(gate, exchange, place, "exec"), Departure(exchange.receive):
-        response = await gate.hostd.send(call)
+        try:
+            response = await gate.hostd.send(call)
+        except Problem as problem:
+            if problem.code != "not_found":
+                raise
+            held = await until_decided(gate, place, exec_id, _wait_s(exchange.query.get("wait_s"), 0))
+            if held is None:
+                raise
+            if held.code or not held.settled:
+                await exchange.json(200 if held.code else 202, held.record)
+                return
+            response = await gate.hostd.send(call)
     await relay.answer_from(exchange, response)
 
 
@@ -97,7 +161,7 @@ async def output(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     call = Call("GET", f"{workspace_id}/execs/{exec_id}/output", exchange.query_string, as_actor(actor, place),
                 repeatable=True)
-    async with Permitted(gate, exchange, place, "exec"):
+    async with Permitted(gate, exchange, place, "exec"), _explained(gate, workspace_id, exec_id):
         await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
 
 
@@ -109,7 +173,7 @@ async def stream(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str
     if last is not None and last.isdigit():
         headers["Last-Event-ID"] = last
     call = Call("GET", f"{workspace_id}/execs/{exec_id}/stream", exchange.query_string, headers, repeatable=True)
-    async with Permitted(gate, exchange, place, "exec"):
+    async with Permitted(gate, exchange, place, "exec"), _explained(gate, workspace_id, exec_id):
         await relay.events_from(exchange, await gate.hostd.send(call))
 
 
@@ -121,7 +185,8 @@ async def stdin(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str)
         headers["Content-Length"] = str(exchange.declared_length)
     call = Call("POST", f"{workspace_id}/execs/{exec_id}/stdin", exchange.query_string, headers, longest_s=None)
     gate.activity.happened(workspace_id, CAUSE)
-    response = await relay.upload(gate.hostd, call, exchange, STDIN_IDLE_S)
+    async with Permitted(gate, exchange, place, "exec"), _explained(gate, workspace_id, exec_id):
+        response = await relay.upload(gate.hostd, call, exchange, STDIN_IDLE_S)
     await relay.answer_from(exchange, response)
 
 
@@ -134,7 +199,9 @@ async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: st
     call = Call("POST", f"{workspace_id}/execs/{exec_id}/{verb}", "",
                 {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode())
     if exchange.header(b"idempotency-key") is None:
-        await relay.answer_from(exchange, await gate.hostd.send(call))
+        async with _explained(gate, workspace_id, exec_id):
+            response = await gate.hostd.send(call)
+        await relay.answer_from(exchange, response)
         return
 
     async def look(_exec_id: str) -> Any:
@@ -150,7 +217,17 @@ async def kill(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) 
     must_operate(place)
     call = Call("DELETE", f"{workspace_id}/execs/{exec_id}", exchange.query_string, as_actor(actor, place),
                 repeatable=True)
-    await relay.answer_from(exchange, await gate.hostd.send(call))
+    try:
+        response = await gate.hostd.send(call)
+    except Problem as problem:
+        held = None
+        if problem.code == "not_found":
+            held = await gate.upstairs.withdraw_exec(actor, workspace_id, exec_id)
+        if held is None:
+            raise
+        await exchange.json(200, held.record)
+        return
+    await relay.answer_from(exchange, response)
 
 
 def wake_timeout(value: Any, default_s: float, longest_s: float) -> float:

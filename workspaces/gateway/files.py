@@ -15,6 +15,7 @@ import aiohttp
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.gateway import once, relay
+from workspaces.gateway.access import require
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.execs import as_actor, must_operate, next_url
@@ -136,6 +137,8 @@ async def remove(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
 
 async def metrics(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     """Looking is no use of a workspace: a sleeping one answers `not_running` and sleeps on."""
-    actor, place = await gate.enter(exchange, workspace_id, "workspaces:read")
-    call = Call("GET", f"{workspace_id}/metrics", "", as_actor(actor, place), repeatable=True)
+    actor = await gate.admit(exchange)
+    require(actor, "workspaces:read")
+    await gate.access.metadata_place(actor, workspace_id)
+    call = Call("GET", f"{workspace_id}/metrics", "", repeatable=True)
     await relay.answer_from(exchange, await gate.hostd.send(call))

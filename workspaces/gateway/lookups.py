@@ -32,6 +32,11 @@ class Table(Generic[V]):
     def __len__(self) -> int:
         return len(self._kept)
 
+    def knows(self, key: str) -> bool:
+        """Whether a good answer is kept for it."""
+        kept = self._kept.get(key)
+        return kept is not None and kept[2] is None and kept[0] > self._clock()
+
     async def get(self, key: str, load: Callable[[], Awaitable[V]]) -> V:
         """The kept answer, or one load shared by everyone who asks meanwhile. Refusals raise, kept or fresh."""
         kept = self._kept.get(key)

@@ -23,6 +23,7 @@ LONGEST_NUMBER = 15
 
 async def to_daphne(gate: Gate, exchange: Exchange) -> None:
     client = gate.access.client(exchange)
+    await gate.count(exchange)
     with gate.daphne_requests.one_of(holder_of(exchange, client[0])):
         await gate.daphne.pass_on(exchange, client, await most_bytes(gate, exchange))
 

@@ -13,7 +13,6 @@ from types import TracebackType
 from django.db import DatabaseError
 
 from workspaces.api.errors import Problem
-from workspaces.gateway.access import require
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.nudges import pause
@@ -54,9 +53,7 @@ class Permitted:
     async def _refusal(self) -> Problem | None:
         """Why it is over, or None. What is away (a database, a host) revokes nothing."""
         try:
-            actor = await self._gate.access.actor(self._exchange)
-            require(actor, self._scope)
-            now = await self._gate.access.place(actor, self._place.workspace_id)
+            now = await self._gate.still(self._exchange, self._place.workspace_id, self._scope)
         except Problem as problem:
             return problem if problem.status < 500 else None
         except DatabaseError:

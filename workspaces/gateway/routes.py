@@ -105,7 +105,7 @@ def _verb(method: str, change: re.Match[str]) -> str | None:
 
 async def refuse(gate: Gate, exchange: Exchange, problem: tuple[str, str], allow: str | None = None) -> None:
     """Only somebody who is known learns that a path does not exist."""
-    await gate.access.actor(exchange)
+    await gate.admit(exchange)
     raise Problem(*problem, **({"allow": allow} if allow else {}))
 
 

@@ -21,6 +21,7 @@ from workspaces.api.errors import Problem
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.execs import as_actor, must_operate
 from workspaces.gateway.gate import Gate
+from workspaces.gateway.held import explained
 from workspaces.gateway.nudges import pause
 from workspaces.gateway.socket import Socket
 from workspaces.gateway.upstairs import Place
@@ -55,7 +56,7 @@ async def connect(gate: Gate, exchange: Exchange, actor: Actor, place: Place, ex
         return await ask()
     except Problem as problem:
         if problem.code != "not_running":
-            raise
+            raise await explained(gate, place.workspace_id, exec_id, problem) from None
     must_operate(place)
     return await gate.wake.then(actor, place, CAUSE, gate.config.limits.wake_timeout_s, ask)
 
@@ -111,7 +112,7 @@ async def _permitted(gate: Gate, exchange: Exchange, place: Place) -> int:
             await asyncio.sleep(LOOK_APART_S)  # a busy workspace rings often
             await pause(changed, gate.config.limits.recheck_s)
             try:
-                _actor, now = await gate.enter(exchange, place.workspace_id, "exec")
+                now = await gate.still(exchange, place.workspace_id, "exec")
             except Problem as problem:
                 if problem.status < 500:
                     return close_code(problem)

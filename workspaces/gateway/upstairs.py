@@ -9,10 +9,11 @@ which every selector and service allows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import InterfaceError, OperationalError, connections
 
@@ -20,8 +21,12 @@ from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 
 if TYPE_CHECKING:
+    from workspaces.acts import Act
+    from workspaces.gateway.held import Begin
     from workspaces.models import Workspace
+    from workspaces.models_people import Approval
 
+LONG_S = 3600.0
 T = TypeVar("T")
 
 @dataclass(frozen=True)
@@ -33,10 +38,25 @@ class Place:
     state_reason: str
     generation: int
     role: str
+    #: Which acts of a token wait for a member.
+    approvals: Mapping[str, Any] = field(default_factory=dict)
+    #: An admin's who broke the glass: what they read is in the audit, too.
+    glass: bool = False
 
     @property
     def may_operate(self) -> bool:
         return self.role in ("owner", "operator")
+
+
+@dataclass(frozen=True)
+class Held:
+    """An exec that waits for a member, or waited. `code`: why it never began. `record` is what a reader is shown."""
+
+    settled: bool
+    code: str
+    detail: str
+    expires_in_s: float
+    record: dict[str, Any]
 
 
 class Upstairs:
@@ -72,6 +92,53 @@ class Upstairs:
         from workspaces import selectors
         return await self._read(lambda: _place(selectors.workspace_for(actor, workspace_id), actor))
 
+    async def metadata_place(self, actor: Actor, workspace_id: str) -> Place:
+        """As `place`, and for an admin everybody's: figures are no contents."""
+        from workspaces import selectors
+        return await self._read(lambda: _place(selectors.workspace_for(actor, workspace_id, metadata=True), actor))
+
+    async def hold_exec(self, actor: Actor, workspace_id: str, body: dict[str, Any], exec_id: str, pattern: str
+                        ) -> None:
+        from workspaces import approvals, selectors
+        await self._write(lambda: approvals.ask_exec(
+            actor, selectors.workspace_for(actor, workspace_id, needs="operator"), body, exec_id, pattern))
+
+    async def held_exec(self, workspace_id: str, exec_id: str) -> Held | None:
+        from workspaces import approvals
+
+        def work() -> Held | None:
+            found = approvals.of_exec(workspace_id, exec_id)
+            return _held(found) if found is not None else None
+        return await self._read(work)
+
+    async def held_execs(self, workspace_id: str) -> list[dict[str, Any]]:
+        """The records of those that wait now, newest first."""
+        from workspaces import approvals
+        return await self._read(lambda: [_held(one).record for one in approvals.pending_execs(workspace_id)])
+
+    async def withdraw_exec(self, actor: Actor, workspace_id: str, exec_id: str) -> Held | None:
+        from workspaces import approvals
+
+        def work() -> Held | None:
+            found = approvals.of_exec(workspace_id, exec_id)
+            return _held(approvals.withdraw(actor, found)) if found is not None else None
+        return await self._write(work)
+
+    async def execs_to_begin(self) -> list[Begin]:
+        from workspaces import approvals
+        from workspaces.gateway.held import Begin
+        return await self._write(lambda: [
+            Begin(asked.pk, asked.exec_id, actor, _place(asked.workspace, actor), dict(asked.request))
+            for asked, actor in approvals.to_begin()])
+
+    async def exec_begun(self, approval_id: str, result: dict[str, str]) -> None:
+        from workspaces import approvals
+        await self._write(lambda: approvals.begun(approval_id, result))
+
+    async def audit(self, acts: Sequence[Act]) -> None:
+        from workspaces import audit
+        await self._write(lambda: audit.record(*acts))
+
     async def wake(self, actor: Actor, workspace_id: str, cause: str) -> None:
         from workspaces import selectors, services
         await self._write(lambda: services.wake(selectors.workspace_for(actor, workspace_id), actor, cause))
@@ -96,8 +163,38 @@ class Upstairs:
 
 def _place(workspace: Workspace, actor: Actor) -> Place:
     from workspaces import selectors
-    return Place(workspace.pk, workspace.state, workspace.state_reason, workspace.generation,
-                 selectors.role_in(actor, workspace))
+    membership = None if workspace.owner_id == actor.user_id else selectors.membership_in(actor, workspace)
+    role = membership.role if membership is not None else selectors.role_in(actor, workspace)
+    return Place(workspace.pk, workspace.state, workspace.state_reason, workspace.generation, role,
+                 workspace.approvals, glass=membership is not None and bool(membership.reason))
+
+
+def _held(asked: Approval) -> Held:
+    """The exec as hostd would show it, had it come that far."""
+    from workspaces.models_people import ApprovalState
+
+    refused = {ApprovalState.DENIED: "approval_denied", ApprovalState.EXPIRED: "approval_timeout",
+               ApprovalState.WITHDRAWN: "killed"}
+    code = refused.get(ApprovalState(asked.state), str(asked.result.get("code", "")))
+    words = {"approval_denied": f"{asked.decided_by_name} said no.", "approval_timeout": "Nobody decided in time.",
+             "killed": f"{asked.decided_by_name} took it back."}
+    settled = bool(code) or asked.begun_at is not None
+    pending = asked.state == ApprovalState.PENDING
+    outcome = {"kind": "killed", "by": asked.decided_by_name} if code == "killed" else {"kind": "refused", "code": code}
+    shown = asked.shown
+    record = {
+        "id": asked.exec_id, "command": shown.get("command"), "user": shown.get("user", "user"),
+        "cwd": shown.get("cwd"), "state": "pending_approval" if pending else "ended" if code else "starting",
+        "outcome": outcome if code else None, "continued_from": None, "started_at": None,
+        "ended_at": _instant(asked.decided_at) if code else None, "duration_ms": None, "stdout": "", "stderr": "",
+        "stdout_truncated": False, "stderr_truncated": False,
+        "actor": {"type": "token", "name": asked.actor_name}, "approval": asked.pk}
+    left_s = (asked.expires_at - datetime.now(UTC)).total_seconds() if pending else LONG_S
+    return Held(settled, code, words.get(code, str(asked.result.get("detail", ""))), left_s, record)
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _with_connection(work: Callable[[], T]) -> T:

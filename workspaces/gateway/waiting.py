@@ -99,6 +99,7 @@ async def change(gate: Gate, exchange: Exchange, verb: str) -> None:
     limits = gate.config.limits
     body = await exchange.body(limits.json_body_bytes, limits.body_timeout_s)
     headers = headers_for(exchange, client)
+    exchange.passed_on = True
     async with Departure(exchange.receive):
         status, answered, raw, value = await gate.daphne.json(exchange.method, wish.target, headers, body)
         if 200 <= status < 300 and isinstance(value, dict):

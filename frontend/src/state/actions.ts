@@ -5,7 +5,7 @@
  */
 
 import type {
-  BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
+  Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
   TerminalStatus, Theme, Workspace,
 } from "./types";
 
@@ -52,6 +52,7 @@ export type Action =
   | { type: "checkpoints.failed"; problem: string }
   | { type: "checkpoint.changed"; checkpoint: Checkpoint }
   | { type: "holds.listed"; holds: Hold[] }
+  | { type: "approvals.listed"; approvals: Approval[] }
   | { type: "loss.known"; loss: Loss }
   | { type: "undo.dismissed"; seq: number }
   | { type: "me.loaded"; me: Me }

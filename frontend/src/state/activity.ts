@@ -15,6 +15,8 @@ export function reduceActivity(state: State, action: Action): State {
   switch (action.type) {
     case "events.received":
       return received(state, action.events);
+    case "approvals.listed":
+      return { ...state, approvals: action.approvals };
     case "step.expanded":
       return { ...state, expanded: { ...state.expanded, [action.id]: "loading" } };
     case "step.read":

@@ -21,6 +21,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     terminals: [], terminalsKnown: false, activeTerminal: "", opening: false,
     pane: "activity", side: "activity",
     time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
+    approvals: [],
     me: null,
   };
 }

@@ -5,6 +5,7 @@
  * becomes words.
  */
 
+import { approvalStep } from "./approval-steps";
 import type { Actor, BerthEvent, Outcome } from "./types";
 import type { Tone } from "./words";
 import { shortTitle } from "./terminals";
@@ -44,7 +45,7 @@ function stepOf(event: BerthEvent): Step {
   const row = {
     key: `event-${event.seq}`, at: event.at, actor: event.actor, text: "", code: "", outcome: null, detail: "", execId: "",
   };
-  const told = timeStep(event);
+  const told = timeStep(event) ?? approvalStep(event, commandWords);
   if (told) return { ...row, ...told };
   const [family] = event.kind.split(".");
   if (family === "exec") return { ...row, ...execStep(event) };

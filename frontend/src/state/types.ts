@@ -15,6 +15,8 @@ export interface Workspace {
   state: VisibleState;
   state_reason: string | null;
   owner: string;
+  /** Null for an admin who is no member. */
+  role?: "viewer" | "operator" | "owner" | null;
   cpus: number;
   memory_mib: number;
   disk_gib: number;
@@ -74,6 +76,17 @@ export interface Hold {
   reason: string;
   from: "api" | "guest";
   actor: Actor;
+  expires_at: string;
+}
+
+/** An act of a token that waits for a member. */
+export interface Approval {
+  id: string;
+  kind: "exec" | "restore" | "delete";
+  actor: Actor;
+  /** What is to be done: command, user, cwd, names of variables; a checkpoint; purge. */
+  request: Record<string, unknown>;
+  created_at: string;
   expires_at: string;
 }
 
@@ -255,6 +268,8 @@ export interface State {
   pane: Pane;
   side: Side;
   time: TimeState;
+  /** Those that wait now, newest first. */
+  approvals: Approval[];
   me: Me | null;
   layout: Layout;
 }

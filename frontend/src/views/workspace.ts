@@ -4,6 +4,7 @@ import type { Context } from "../commands/context";
 import type { Pane, State, Workspace } from "../state/types";
 import { presentState } from "../state/steps";
 import { canStart, causeOf, startWord, stateWord } from "../state/words";
+import { approvalBar } from "./approvals";
 import { dialogs } from "./dialogs";
 import { divider } from "./dividers";
 import { h, type Child, type VNode } from "./dom";
@@ -37,6 +38,7 @@ function absent(state: State): Child {
 function panes(state: State, context: Context, workspace: Workspace): Child[] {
   return [
     statusBar(state, context, workspace),
+    approvalBar(state, context, workspace),
     undoBar(state, context, workspace),
     paneSwitch(state, context),
     h("main", {
