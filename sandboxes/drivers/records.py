@@ -11,6 +11,7 @@ from typing import Any
 from sandboxes.drivers.base import MachineHome
 from sandboxes.linux import atomic
 from sandboxes.linux.bodies import Body
+from sandboxes.linux.names import instance_of
 
 
 def body_file(home: MachineHome) -> Path:
@@ -37,14 +38,21 @@ def note_more(home: MachineHome, **more: Any) -> None:
 
 
 def record(home: MachineHome) -> dict[str, Any]:
-    noted = atomic.read_json(body_file(home))
-    return noted if isinstance(noted, dict) else {}
+    """Empty where there never was a body. A note that cannot be read says at least that there may be one, and whose:
+    two bodies must never write into one disk.
+    """
+    noted = atomic.known_json(body_file(home))
+    if noted is not None and {"instance", "machine_id"} <= noted.keys():
+        return noted
+    if body_file(home).exists():
+        return {"instance": instance_of(home.path.parent.parent), "machine_id": home.path.name}
+    return {}
 
 
 def recorded_body(home: MachineHome) -> Body | None:
     """The body this home has or had. Searched for by its mark when hostd died between start and note."""
     noted = record(home)
-    if "pid" in noted:
+    if "pid" in noted and "start_ticks" in noted:
         return Body(noted["pid"], noted["start_ticks"])
     if noted:
         return next(iter(marked_bodies(noted["instance"], noted["machine_id"]).values()), None)

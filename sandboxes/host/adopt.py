@@ -5,6 +5,7 @@ Called once by `app.py` before the socket is served; calls registry, driver and 
     was running,  body there   watched again; execs go on from what is on disk
     was running,  body gone    dead, fact machine.died; its execs are lost. The reason is host_rebooted where the
                                kernel is another than the one this folder last saw: nobody's failure, so it starts again
+    record unreadable          as "was starting", end_reason record_lost: its disk, checkpoints and standby are there
     was starting               whatever there is of a body is taken down; stopped: the plan boots it again
     was stopping, body there   running: the plan stops it again
     was stopping, body gone    stopped
@@ -21,7 +22,7 @@ import shutil
 from pathlib import Path
 
 from sandboxes.drivers.base import MachineHome
-from sandboxes.errors import DiskFull, SandboxError
+from sandboxes.errors import DiskFull, SandboxError, StepFailed
 from sandboxes.host import durable, log, points, wake, watch
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.machines import Machines
@@ -35,7 +36,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 async def adopt(machines: Machines) -> None:
-    machines.registry.load()
+    machines.registry.load(machines.state / "machines")
     machines.feed.open()
     gone_because = "host_rebooted" if _host_rebooted(machines.state) else "unknown"
     for machine in machines.registry:
@@ -69,7 +70,7 @@ async def _adopt_one(machines: Machines, machine: Machine, gone_because: str) ->
         return
     home = machines.home(machine.machine_id)
     await asyncio.to_thread(points.clear_away, home)
-    await machines.driver.tidy(home)
+    await _tidy(machines, machine, home)
     if await _is_parked(machines, machine, home):
         await _adopt_parked(machines, machine, home)
         return
@@ -82,11 +83,19 @@ async def _adopt_one(machines: Machines, machine: Machine, gone_because: str) ->
     elif machine.phase is Phase.RUNNING:
         await watch.died(machines, machine, gone_because)
     elif machine.phase in (Phase.STARTING, Phase.STOPPING, Phase.PARKED):
-        await machines.registry.set_phase(machine, Phase.STOPPED, end_reason="interrupted")
+        await machines.registry.set_phase(machine, Phase.STOPPED, end_reason=machine.end_reason or "interrupted")
     if body is not None or machine.phase is not before:
         machines.adopt_execs(machine, body)
     await _settle_wake(machines, machine, body)
     log.line("adopt.found", machine_id=machine.machine_id, phase=machine.phase.value, body=body is not None)
+
+
+async def _tidy(machines: Machines, machine: Machine, home: MachineHome) -> None:
+    """A disk of which nobody can say what it is made of is left as it is; what is asked of it names that."""
+    try:
+        await machines.driver.tidy(home)
+    except StepFailed as error:
+        log.failure("adopt.not_tidied", error, machine_id=machine.machine_id)
 
 
 async def _is_parked(machines: Machines, machine: Machine, home: MachineHome) -> bool:
@@ -99,7 +108,7 @@ async def _is_parked(machines: Machines, machine: Machine, home: MachineHome) ->
 async def _adopt_parked(machines: Machines, machine: Machine, home: MachineHome) -> None:
     await machines.driver.release(home)
     if machine.phase is not Phase.PARKED:
-        await machines.registry.set_phase(machine, Phase.PARKED, end_reason="interrupted")
+        await machines.registry.set_phase(machine, Phase.PARKED, end_reason=machine.end_reason or "interrupted")
     point = points.read(home.standby)
     same = point is not None and point.execs_are == "same"
     machines.adopt_execs(machine, NoBody() if same else None, "rolled_back")

@@ -105,7 +105,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     operations = Operations(machines)
     terminals = TerminalHttp(machines)
     warmth = Warmth(driver)
-    sampler = Sampler(machines.bodies, machines.meters)
+    sampler = Sampler(machines)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
                  LookHttp(machines, operations),

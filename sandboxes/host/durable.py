@@ -1,21 +1,18 @@
-"""Files that become the truth only when complete. Called by registry and feed; calls the file system only.
-
-Written aside, fsync of the file, rename, fsync of the folder. No space reads as `DiskFull`, and then the
-former file is still whole.
+"""What hostd keeps on disk, with a full disk read as `DiskFull`: whole files and appended lines. Called by registry,
+feed, journal and tapes; calls `linux/atomic.py`. After a refusal the former file is still whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sandboxes.errors import DiskFull
-from sandboxes.linux.atomic import sync_folder
+from sandboxes.linux import atomic
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
@@ -33,28 +30,14 @@ def space_matters(what: str) -> Iterator[None]:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Replaces `path` whole or not at all. Blocks on fsync: call it in a thread."""
-    aside = path.with_name(f".{path.name}.tmp")
     with space_matters(f"writing {path.name}"):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            with aside.open("wb") as file:
-                file.write(json.dumps(value, separators=(",", ":")).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(path)
-        except OSError:
-            aside.unlink(missing_ok=True)
-            raise
-    sync_folder(path.parent)
+        atomic.write_json(path, value)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """None when it is missing or is not what `write_json` left (a foreign hand; never half of ours)."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
+    return atomic.known_json(path)
 
 
 def append_all(descriptor: int, data: bytes, end: int, what: str) -> None:

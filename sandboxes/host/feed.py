@@ -133,5 +133,14 @@ class Feed:
 
 
 def _facts_in(segment: Path) -> list[Fact]:
-    lines = segment.read_bytes().split(b"\n")[:-1]  # what follows the last newline was never finished
-    return [json.loads(text) for text in lines if text]
+    """What follows the last newline was never finished. A line that is none of ours is a gap, as a lost one is."""
+    lines = segment.read_bytes().split(b"\n")[:-1]
+    return [fact for text in lines if (fact := _fact(text)) is not None]
+
+
+def _fact(text: bytes) -> Fact | None:
+    try:
+        fact = json.loads(text)
+    except ValueError:
+        return None
+    return fact if isinstance(fact, dict) and isinstance(fact.get("seq"), int) else None

@@ -27,6 +27,20 @@ from sandboxes.host.records import Json, Record
 SEGMENT_BYTES = 1024 * 1024
 
 
+def _line(text: bytes) -> Json | None:
+    """None for one that was cut short, or that no journal wrote: it does not count, and those after it do."""
+    if not text.endswith(b"\n"):
+        return None
+    try:
+        line = json.loads(text)
+    except ValueError:
+        line = None
+    if not isinstance(line, dict) or "exec_id" not in line:
+        log.line("journal.unreadable_line", bytes=len(text))
+        return None
+    return line
+
+
 class Place(NamedTuple):
     """Where one line is."""
 
@@ -58,10 +72,12 @@ class Journal:
         self._newest, self._sizes[segment], self._held[segment] = segment, 0, set()
         with self._path(segment).open("rb") as file:
             for text in file:
-                if text.endswith(b"\n"):
-                    line = json.loads(text)
-                    self._take(line, found)
-                    self._place(line, len(text))
+                line = _line(text)
+                if line is None:
+                    self._sizes[segment] += len(text)
+                    continue
+                self._take(line, found)
+                self._place(line, len(text))
 
     def _take(self, line: Json, found: dict[str, Record]) -> None:
         exec_id = line["exec_id"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.drivers.base import Driver, MachineHome
-from sandboxes.errors import NotFound, NotRunning
+from sandboxes.errors import NotFound, NotRunning, StepFailed
 from sandboxes.host import points
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.execs import Execs
@@ -122,10 +122,17 @@ class Machines:
         there = machine.phase is not Phase.ABSENT
         parked = points.read(home.standby) if machine.phase is Phase.PARKED else None
         return {
-            "chain_depth": await self.driver.depth(home) if there else 0,
+            "chain_depth": await self._depth(home) if there else 0,
             "memory_image_bytes": parked.result.get("memory_bytes", 0) if parked else 0,
             "checkpoints": [await self._checkpoint(machine, *named) for named in points.checkpoints(home).items()],
         }
+
+    async def _depth(self, home: MachineHome) -> int:
+        """0 where nobody can say what the disk is made of: one such machine must not hide all others."""
+        try:
+            return await self.driver.depth(home)
+        except StepFailed:
+            return 0
 
     async def _checkpoint(self, machine: Machine, checkpoint_id: str, folder: Path) -> Json:
         point = points.read(folder)
@@ -136,9 +143,19 @@ class Machines:
                 "memory_bytes": result.get("memory_bytes", 0), "memory": memory, "memory_usable": usable}
 
     def _condition(self, machine: Machine) -> str:
-        """"" or why the guest stands still though its body lives, e.g. "host_disk_full"."""
-        body = self.bodies.get(machine.machine_id)
-        return str(getattr(body.live, "condition", "")) if body is not None else ""
+        """"" or what is wrong with a guest whose body lives: "host_disk_full", or "agent_silent"."""
+        body, meter = self.bodies.get(machine.machine_id), self.meters.get(machine.machine_id)
+        if body is None:
+            return ""
+        return body.live.condition or ("agent_silent" if meter is not None and meter.silent else "")
+
+    def stands_still(self, body: Body) -> bool:
+        """Whether its guest is kept from answering by something of the host's."""
+        return bool(body.live.condition) or self.registry.find(body.machine_id).current is not None
+
+    def agent_is(self, machine_id: str, *, silent: bool) -> None:
+        """A fact for those upstairs; it decides nothing here."""
+        self.tell(self.registry.find(machine_id), "machine.agent_silent" if silent else "machine.agent_heard", None, {})
 
     async def _disk_used_bytes(self, machine: Machine) -> int:
         if machine.phase is Phase.ABSENT:

@@ -24,6 +24,8 @@ from sandboxes.linux import atomic
 Json = dict[str, Any]
 NOTE = "checkpoint.json"
 CHECKPOINT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+#: How the ids of quiesced looks begin.
+LOOK = "look-"
 #: So many wakes of one image may fail before it is given up and the disk boots cold.
 WAKES_TRIED = 3
 
@@ -48,8 +50,9 @@ class Point:
 
 
 def read(folder: Path) -> Point | None:
+    """None as well where a foreign hand was at it: nothing is known then of what was captured."""
     data = durable.read_json(folder / NOTE)
-    if data is None:
+    if data is None or not {"checkpoint_id", "epoch"} <= data.keys():
         return None
     return Point(**{name: data[name] for name in Point.__dataclass_fields__ if name in data})
 
@@ -76,8 +79,9 @@ def checkpoint_folder(home: MachineHome, checkpoint_id: str) -> Path:
 
 
 def checkpoints(home: MachineHome) -> dict[str, Path]:
-    """Those that count, by id."""
-    return {path.name: path for path in sorted(home.path.glob("checkpoints/*")) if not path.name.startswith(".")}
+    """Those that count, by id. A look (`look/subjects.py`) is nobody's checkpoint: it lives as long as its question."""
+    return {path.name: path for path in sorted(home.path.glob("checkpoints/*"))
+            if not path.name.startswith((".", LOOK))}
 
 
 # -- folders that do not count yet, or no more -------------------------------------------------------------------------
@@ -136,6 +140,10 @@ def put_back(home: MachineHome) -> None:
 
 def clear_away(home: MachineHome) -> None:
     """What a dead hostd was in the middle of. A standby in use is another's to settle."""
-    for path in (*home.path.glob(".standby.*"), *home.path.glob("checkpoints/.*")):
-        if path != used(home):
-            shutil.rmtree(path, ignore_errors=True)
+    for pattern in (".standby.*", "checkpoints/.*", f"checkpoints/{LOOK}*"):
+        for path in home.path.glob(pattern):
+            if path != used(home):
+                shutil.rmtree(path, ignore_errors=True)
+    for pattern in ("standby/.*.new", "checkpoints/*/.*.new", "driver/.*.new"):
+        for path in home.path.glob(pattern):
+            path.unlink(missing_ok=True)

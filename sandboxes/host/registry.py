@@ -23,6 +23,7 @@ from sandboxes.spec import MachineSpec
 MACHINE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 OPERATIONS_KEPT = 64
 TOMBSTONE_S = 30 * 86_400
+RECORD_LOST = "record_lost"
 
 
 @dataclass
@@ -94,6 +95,13 @@ class Machine:
             operations={op.operation_id: op for op in operations})
 
 
+def _unrecorded(machine_id: str) -> Machine:
+    """It has a home, and nobody can say what was being done to it: adopt finds its disk, and its standby if any. A
+    body that is there is ended, because nobody knows what its agent was told.
+    """
+    return Machine(machine_id, phase=Phase.STARTING, end_reason=RECORD_LOST)
+
+
 def _operation(data: dict[str, Any]) -> Operation:
     known = {key: data[key] for key in Operation.__dataclass_fields__ if key in data}
     return Operation(**{**known, "kind": OperationKind(data["kind"]), "state": OperationState(data["state"])})
@@ -106,15 +114,21 @@ class Registry:
         self._folder = folder
         self._machines: dict[str, Machine] = {}
 
-    def load(self) -> None:
-        """Reads every record; forgets tombstones past their time. An unreadable record stops nobody else's."""
+    def load(self, homes: Path) -> None:
+        """Reads every record; forgets tombstones past their time. One that a foreign hand cut short stops nobody
+        else's: where its machine still has a home below `homes`, what is known is that, and no more.
+        """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in self._folder.glob("*/.machine.json.*"):
+            path.unlink()  # a dead hostd was writing it
         for path in sorted(self._folder.glob("*/machine.json")):
             try:
                 machine = Machine.from_json(durable.read_json(path) or {})
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
                 log.failure("registry.unreadable", error, path=path.parent.name)
-                continue
+                if not (homes / path.parent.name).is_dir():
+                    continue
+                machine = _unrecorded(path.parent.name)
             if machine.phase is Phase.ABSENT and time.time() - machine.changed_at_unix_s > TOMBSTONE_S:
                 path.unlink()
                 continue

@@ -5,6 +5,8 @@ Called by `operations.py`; calls the driver, `points.py` and `quiet.py`. `wake.p
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from typing import Any
 
 from sandboxes.drivers.base import DEEPEST
@@ -70,7 +72,7 @@ async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Re
     try:
         await body.live.park(beside, commit)
     finally:
-        points.clear_away(home)
+        await asyncio.to_thread(shutil.rmtree, beside, True)
     return result
 
 

@@ -4,6 +4,9 @@ Called by `app.py` (the sampler), the handlers (stamps) and `machines.py` (obser
 in SAMPLE_S. The agent's own figures are used, not the body's: they mean the same on every driver, cost one small call
 that also brings the holds, and do not count what emulation itself burns. A guest that lies stays awake, no more.
 
+The same question is the heartbeat: an agent that answers nothing for SILENT_S while its body lives is said to be
+silent, once, and heard again once it answers. Nobody is ended for it.
+
     work:  an exec that is not a terminal runs; begins and ends of execs, input, file calls; CPU above BUSY_SHARE; holds
     not:   an open terminal in which nothing is typed and nothing computes
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandboxes.errors import SandboxError
 from sandboxes.host import log
@@ -21,9 +24,13 @@ from sandboxes.host.body import Body
 from sandboxes.host.clock import text_of
 from sandboxes.host.execs import Execs
 
+if TYPE_CHECKING:
+    from sandboxes.host.machines import Machines
+
 Json = dict[str, Any]
 SAMPLE_S = 10.0
 ANSWER_S = 8.0
+SILENT_S = 60.0
 #: Of one processor. What an idle guest does by itself stays well below.
 BUSY_SHARE = 0.1
 MOST_HOLDS = 64
@@ -37,6 +44,9 @@ class Meter:
     stamped_at: float = field(default_factory=time.time)
     cpu_busy: bool = False
     holds: list[Json] = field(default_factory=list)
+    #: When its agent last answered, by the monotonic clock.
+    heard_at: float = field(default_factory=time.monotonic)
+    silent: bool = False
     _sampled: tuple[float, float] | None = None
 
     def stamp(self) -> None:
@@ -44,6 +54,7 @@ class Meter:
 
     def take(self, said: Json, now: float) -> None:
         """One answer of the agent, at a moment of the monotonic clock."""
+        self.heard_at = now
         cpu_s = said.get("cpu_s")
         if isinstance(cpu_s, int | float):
             if self._sampled is not None and now > self._sampled[0]:
@@ -70,8 +81,8 @@ def _hold(said: Any) -> Json | None:
 class Sampler:
     """Asks every body's agent, all at once, each SAMPLE_S; a slow one keeps nobody waiting."""
 
-    def __init__(self, bodies: dict[str, Body], meters: dict[str, Meter]) -> None:
-        self._bodies, self._meters = bodies, meters
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -85,14 +96,23 @@ class Sampler:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(SAMPLE_S)
-            await asyncio.gather(*(self._sample(body) for body in list(self._bodies.values())))
+            await asyncio.gather(*(self._sample(body) for body in list(self._machines.bodies.values())))
 
     async def _sample(self, body: Body) -> None:
+        """Of a body that an operation is at, or that waits for space, silence says nothing."""
+        excused = self._machines.stands_still(body)
+        said: Json | None = None
         try:
             said = await body.now().request("work", {}, timeout_s=ANSWER_S)
         except SandboxError as error:
             log.line("work.not_sampled", machine_id=body.machine_id, code=error.code)
+        meter, now = self._machines.meters.get(body.machine_id), time.monotonic()
+        if meter is None or self._machines.bodies.get(body.machine_id) is not body:
             return
-        meter = self._meters.get(body.machine_id)
-        if meter is not None:
-            meter.take(said, time.monotonic())
+        if said is not None:
+            meter.take(said, now)
+        elif excused or self._machines.stands_still(body):
+            meter.heard_at = now
+        if meter.silent != (now - meter.heard_at > SILENT_S):
+            meter.silent = not meter.silent
+            self._machines.agent_is(body.machine_id, silent=meter.silent)

@@ -59,14 +59,23 @@ def write_bytes(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = T
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n", durable=durable)
+    write_bytes(path, json.dumps(value, separators=(",", ":")).encode() + b"\n", durable=durable)
 
 
 def read_json(path: Path) -> Any:
     """None when there is no such file. A file that is there is complete: it was renamed into place; one that a power
-    cut emptied (it was not durable) counts as not there.
+    cut emptied (it was not durable) counts as not there. Raises ValueError for what a foreign hand left.
     """
     try:
         return json.loads(path.read_bytes() or b"null")
     except FileNotFoundError:
         return None
+
+
+def known_json(path: Path) -> dict[str, Any] | None:
+    """None as well where it is not what `write_json` left: for what can be found out again, or named as missing."""
+    try:
+        value = read_json(path)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

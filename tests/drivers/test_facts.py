@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,9 @@ async def test_kvm_is_believed_only_when_a_guest_got_through_its_kernel_s_start(
     (tmp_path / "state" / "kvm-probe.json").write_text(json.dumps(kept))
     await kvm_probe.refusal(tmp_path / "state", kernel)
     assert len(asked) == 2
+    for cut_short in ('{"key": {"boot', "{}", "[]", ""):
+        (tmp_path / "state" / "kvm-probe.json").write_text(cut_short)
+        assert await kvm_probe.refusal(tmp_path / "state", kernel) == refusal
 
 
 async def test_a_host_without_the_device_needs_no_probe(monkeypatch, tmp_path, kernel):
@@ -99,6 +103,10 @@ def test_a_frequency_is_kept_while_it_is_the_same_counter():
 async def test_host_facts_are_the_same_when_asked_again(tmp_path: Path):
     first = await facts.host_facts(tmp_path)
     assert await facts.host_facts(tmp_path) == first
+    for cut_short in ('{"boot_id": "x', "{}", "[]", ""):
+        (tmp_path / "host-facts.json").write_text(cut_short)
+        again = await facts.host_facts(tmp_path)
+        assert again == replace(first, tsc_khz=again.tsc_khz), "measured anew, and nobody is kept from starting"
     assert "Debian" in first.qemu_version or first.qemu_version[0].isdigit()
     assert first.cpu_flags == " ".join(sorted(first.cpu_flags.split()))
 

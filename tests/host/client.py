@@ -224,12 +224,13 @@ async def running_hostd(
     images: Path | None = None,
     folder: Path | None = None,
     log_file: Path | None = None,
+    module: str = "sandboxes.host",
     **env: str,
 ) -> AsyncIterator[Hostd]:
     """A hostd in a folder of its own; every machine of it is destroyed afterwards."""
     own = folder or new_folder()
     hostd = Hostd(own, driver, images)
-    hostd.env, hostd.log_file = env, log_file or hostd.log_file
+    hostd.env, hostd.log_file, hostd.module = env, log_file or hostd.log_file, module
     try:
         await hostd.start(600 if driver != "fake" else DEADLINE_S)
         yield hostd

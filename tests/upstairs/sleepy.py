@@ -1,7 +1,8 @@
 """hostd with the fake driver and a memory of a kind: what a machine "remembers" is that it slept. For upstairs' tests,
 which need hosts that keep memory images; real memory is held by the drivers' own tests and the soak.
 
-Run as a program it is hostd. A memory image is a file `memory`; one that does not read `whole` is damaged.
+Run as a program it is hostd. A memory image is a file `memory`; one that does not read `whole` is damaged, one that
+begins with `foreign` was captured on another kind of host.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sandboxes.spec import MachineSpec
 
 MEMORY_BYTES = 4096
 WHOLE = "whole".ljust(MEMORY_BYTES)
+FOREIGN = "foreign"
 
 
 class SleepyMachine(fake.FakeMachine):
@@ -51,18 +53,27 @@ class SleepyDriver(fake.FakeDriver):
         return replace(taken, memory_bytes=MEMORY_BYTES, fingerprint="sleepy")
 
     async def fits(self, capture_folder: Path, spec: MachineSpec) -> str:
-        return "" if (capture_folder / "memory").exists() else "memory_image_missing"
+        image = capture_folder / "memory"
+        if not image.exists():
+            return "memory_image_missing"
+        return "memory_image_unfit" if image.read_text().startswith(FOREIGN) else ""
 
     async def resume(self, home: MachineHome, spec: MachineSpec, capture: Capture, on_stage: OnStage) -> SleepyMachine:
         image = capture.folder / "memory"
-        if not image.exists() or image.read_text() != WHOLE:
-            raise Conflict("it is not what was written", reason="memory_image_damaged")
+        reason = await self.fits(capture.folder, spec)
+        if reason or image.read_text() != WHOLE:
+            raise Conflict("it cannot be resumed here", reason=reason or "memory_image_damaged")
         await self.adopt(home, capture.folder)
         return await self.launch(home, spec, on_stage)  # type: ignore[return-value]
 
 
-if __name__ == "__main__":
+def install() -> None:
+    """From here on the fake driver of this process is this one."""
     fake.FakeMachine, fake.FakeDriver = SleepyMachine, SleepyDriver  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    install()
     from sandboxes.host.__main__ import main
 
     sys.exit(main())

@@ -66,7 +66,7 @@ def cpu_identity() -> tuple[str, str]:
 async def host_facts(state_dir: Path) -> HostFacts:
     """Measured once per boot of the host; the counter's frequency is kept across boots while it is the same."""
     kept_at = state_dir / "host-facts.json"
-    known = atomic.read_json(kept_at) or {}
+    known = atomic.known_json(kept_at) or {}
     model, flags = cpu_identity()
     if known.get("boot_id") != boot_id() or "tsc_khz" not in known:
         known = {"boot_id": boot_id(), "tsc_khz": tsc.settle(known.get("tsc_khz"), tsc.measure_khz())}

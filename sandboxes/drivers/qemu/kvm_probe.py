@@ -33,8 +33,8 @@ async def refusal(state_dir: Path, kernel: Path) -> str:
     """Why KVM cannot be used, "" when it can."""
     kept_at = state_dir / "kvm-probe.json"
     key = {"boot_id": boot_id(), "qemu": await qemu_version(), "kernel": kernel.name, "size": kernel.stat().st_size}
-    kept = atomic.read_json(kept_at)
-    if kept and kept["key"] == key:
+    kept = atomic.known_json(kept_at) or {}
+    if kept.get("key") == key and "refusal" in kept:
         return str(kept["refusal"])
     answer = await _probe(kernel)
     state_dir.mkdir(parents=True, exist_ok=True)

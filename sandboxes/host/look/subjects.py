@@ -74,7 +74,7 @@ class Subjects:
 
     @contextlib.asynccontextmanager
     async def _quiesced(self, machine_id: str) -> AsyncIterator[Subject]:
-        checkpoint_id = f"look-{secrets.token_hex(8)}"
+        checkpoint_id = f"{points.LOOK}{secrets.token_hex(8)}"
         await self._operate(machine_id, "capture", checkpoint_id)
         try:
             yield self.find(machine_id, checkpoint_id)
