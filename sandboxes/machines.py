@@ -60,6 +60,7 @@ class Belief:
     host_open: bool = True
     host_silent: bool = False
     under_way: str = ""
+    condition: str = ""
     had_disk: bool = False
     can_park: bool = True           # nobody knows better while no host was chosen
     park_failed: bool = False
@@ -82,7 +83,7 @@ def _belief(row: Sandbox, host: Host | None, plan: str, trouble: str, generation
     known = Belief(
         exists=True, phase=Phase(row.phase), booted_generation=row.booted_generation, end_reason=row.end_reason,
         stage=row.stage, disk_used_bytes=row.disk_used_bytes, open_plan=plan, trouble=trouble,
-        under_way=row.operation, had_disk=row.had_disk, chain_depth=row.chain_depth or 0,
+        under_way=row.operation, condition=row.condition, had_disk=row.had_disk, chain_depth=row.chain_depth or 0,
         checkpoints=tuple(row.checkpoints))
     if host is None:
         return known
@@ -185,10 +186,14 @@ def look_at(host: Host) -> set[str]:
     _note_host(host, door.host())
     seen = {m["machine_id"]: m for m in door.machines()}
     # The rows after the host: whatever is there was named in a row before it was made.
-    believed_here = dict(Sandbox.objects.filter(host=host).values_list("machine_id", "phase"))
+    believed_here = {mid: (phase, condition) for mid, phase, condition in
+                     Sandbox.objects.filter(host=host).values_list("machine_id", "phase", "condition")}
     _note_strays(host, {mid: said for mid, said in seen.items() if mid not in believed_here})
-    return {mid for mid, phase in believed_here.items()
-            if seen.get(mid, {}).get("phase", Phase.ABSENT.value) != phase}
+    return {mid for mid, known in believed_here.items() if _phase_and_condition(seen.get(mid, {})) != known}
+
+
+def _phase_and_condition(said: dict[str, Any]) -> tuple[str, str]:
+    return str(said.get("phase", Phase.ABSENT.value)), str(said.get("condition") or "")
 
 
 def is_silent(host: Host) -> bool:

@@ -47,6 +47,8 @@ class Sandbox(models.Model):
     memory_image_bytes = models.BigIntegerField(null=True, blank=True, help_text="What its standby costs")
     chain_depth = models.PositiveIntegerField(null=True, blank=True, help_text="Layers of its disk, the head included")
     operation = models.CharField(max_length=20, blank=True, default="", help_text="What hostd was doing to it")
+    condition = models.CharField(max_length=40, blank=True, default="",
+                                 help_text="What is wrong with a guest whose body lives")
     had_disk = models.BooleanField(default=False, help_text="A disk was seen, so its absence is a loss")
     checkpoints = models.JSONField(default=list, blank=True, help_text="Those that its host keeps")
     observed_at = models.DateTimeField(null=True, blank=True)

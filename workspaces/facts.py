@@ -38,6 +38,7 @@ def gather(workspace: Workspace, now: datetime | None = None) -> Facts:
         booted_generation=body.booted_generation, failed_reason=workspace.failed_reason, end_reason=body.end_reason,
         was_running=workspace.was_running, has_sandbox=body.exists, stage=body.stage, open_plan=body.open_plan,
         trouble=body.trouble, host_open=body.host_open, cause=workspace.cause, under_way=body.under_way,
+        condition=body.condition,
         host_silent=body.host_silent, can_park=body.can_park, park_failed=body.park_failed,
         capture=moments.capture, drop=moments.drop,
         restore=workspace.wanted_head if is_restoring(workspace) else "", origin=_origin(workspace, body),

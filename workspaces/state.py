@@ -104,6 +104,7 @@ class Facts:
     cause: str = ""
     host_open: bool = True         # False while the host puts its machines to rest
     host_silent: bool = False      # it may be well, and so may what is there: nothing changes but the reason shown
+    condition: str = ""            # what is wrong with a guest whose body lives, e.g. "agent_silent"
     under_way: str = ""            # the operation that the host is at, e.g. "park"
     can_park: bool = True          # its host keeps memory images
     park_failed: bool = False      # it tried while it was being drained, and could not
@@ -308,8 +309,8 @@ def visible(facts: Facts) -> tuple[str, str]:
 
 
 def _why(facts: Facts) -> str:
-    """Of a state at rest: what caused it, unless nobody can say now whether it is still so."""
-    return "host_unreachable" if facts.host_silent else facts.cause
+    """Of a state at rest: what caused it, unless nobody can say now whether it is still so, or not all is well."""
+    return "host_unreachable" if facts.host_silent else facts.condition or facts.cause
 
 
 def _visible_drained(facts: Facts) -> str:

@@ -163,7 +163,8 @@ async def _awaken(live: LiveMachine, link: GuestLink, spec: MachineSpec, epoch: 
     stage("disk")
     await while_alive(live, live.fit_disk(spec.disk_gib))
     stage("attach")
-    await while_alive(live, link.request("attach", {**identity, "env": spec.env, "root": {}}, timeout_s=ATTACH_S))
+    await while_alive(live, link.request("attach", {
+        **identity, "env": spec.env, "root": {"least_bytes": spec.disk_gib << 30}}, timeout_s=ATTACH_S))
 
 
 def guest_machine_id(machine_id: str) -> str:

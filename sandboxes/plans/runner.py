@@ -87,7 +87,8 @@ def _differs(sandbox: Sandbox, seen: dict[str, Any]) -> bool:
     disk = seen.get("disk_used_bytes")
     disk_moved = disk is not None and abs(disk - (sandbox.disk_used_bytes or 0)) > 1024 * 1024
     return bool(disk_moved or sandbox.phase != seen["phase"] or sandbox.end_reason != (seen.get("end_reason") or "")
-                or sandbox.operation != _under_way(seen) or sandbox.chain_depth != seen.get("chain_depth")
+                or sandbox.operation != _under_way(seen) or sandbox.condition != _condition(seen)
+                or sandbox.chain_depth != seen.get("chain_depth")
                 or sandbox.checkpoints != (seen.get("checkpoints") or []))
 
 
@@ -97,6 +98,10 @@ def _under_way(seen: dict[str, Any]) -> str:
     return str(operation.get("kind", "")) if operation.get("state") == "running" else ""
 
 
+def _condition(seen: dict[str, Any]) -> str:
+    return str(seen.get("condition") or "")[:40]
+
+
 def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "") -> None:
     sandbox.phase = Phase(seen["phase"]).value
     sandbox.end_reason = str(seen.get("end_reason") or "")[:100]
@@ -104,11 +109,11 @@ def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "") -> Non
     sandbox.memory_image_bytes, sandbox.chain_depth = seen.get("memory_image_bytes"), seen.get("chain_depth")
     sandbox.operation, sandbox.checkpoints = _under_way(seen), seen.get("checkpoints") or []
     sandbox.had_disk = sandbox.had_disk or sandbox.phase not in NO_DISK
-    sandbox.stage = stage
+    sandbox.stage, sandbox.condition = stage, _condition(seen)
     sandbox.observed_at = timezone.now()
     sandbox.save(update_fields=[
         "phase", "end_reason", "disk_used_bytes", "memory_image_bytes", "chain_depth", "operation", "checkpoints",
-        "had_disk", "stage", "observed_at"])
+        "had_disk", "stage", "condition", "observed_at"])
     signals.body_changed.send(sender=Sandbox, machine_id=sandbox.machine_id)
 
 

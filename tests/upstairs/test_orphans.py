@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from sandboxes import machines
+from sandboxes.hostlink import HostLink
 from sandboxes.models import Host, Sandbox
 from sandboxes.spec import MachineSpec
 from tests.upstairs.conftest import Api, converge, eventually
@@ -76,3 +77,20 @@ def test_a_silent_host_is_not_a_dead_host(running: Workspace, hostd: Hostd) -> N
     assert (seen.state, seen.state_reason) == ("running", "created")
     assert Event.objects.count() == before, "nothing has happened, so nothing is told"
     assert Sandbox.objects.get(pk=running.pk).phase == "running"
+
+
+def test_a_guest_whose_agent_is_silent_is_named_and_left_alone(running: Workspace, hostd: Hostd,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Event.objects.count()
+    one, everyone = HostLink.observe, HostLink.machines
+    with monkeypatch.context() as silent:
+        silent.setattr(HostLink, "observe", lambda link, mid: {**one(link, mid), "condition": "agent_silent"})
+        silent.setattr(HostLink, "machines", lambda link: [{**m, "condition": "agent_silent"} for m in everyone(link)])
+        assert running.pk in reconcile.sweep()
+        seen = converge(running.pk)
+        assert (seen.state, seen.state_reason, seen.intent) == ("running", "agent_silent", "running")
+        assert running.pk not in reconcile.sweep(), "it is said once"
+    assert hostd.phase(running.pk) == "running"
+    assert running.pk in reconcile.sweep()
+    assert converge(running.pk).state_reason == "created"
+    assert Event.objects.count() == before, "nothing was done to anybody"

@@ -18,7 +18,7 @@ from sandboxes.guest.agent.quiesce import Quiesce
 from sandboxes.guest.agent.session import Session
 from sandboxes.guest.agent.streams import Stream
 from sandboxes.guest.agent.work import Work
-from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry
+from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry, Root
 from sandboxes.guest.protocol import GENERATION
 
 WAITS = {"exec.start", "exec.output", "exec.stdin", "exec.signal", "exec.resize", "exec.kill"}
@@ -70,5 +70,5 @@ def ping(_stream: Stream, _params: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _already_there(_device: str | None) -> None:
+def _already_there(_root: Root) -> None:
     """The fake driver's mount namespace is the machine's world."""

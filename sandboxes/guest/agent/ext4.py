@@ -18,7 +18,7 @@ def grow_to_device(device_fd: int, mounted_at: str) -> bool:
     block_bytes, blocks = _geometry(device_fd)
     if not blocks:
         return False
-    room = struct.unpack("Q", fcntl.ioctl(device_fd, BLKGETSIZE64, bytes(8)))[0] // block_bytes
+    room = device_bytes(device_fd) // block_bytes
     if room < blocks + _GROUP_LEAST_BLOCKS:
         return False
     folder = os.open(mounted_at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -27,6 +27,10 @@ def grow_to_device(device_fd: int, mounted_at: str) -> bool:
     finally:
         os.close(folder)
     return True
+
+
+def device_bytes(device_fd: int) -> int:
+    return int(struct.unpack("Q", fcntl.ioctl(device_fd, BLKGETSIZE64, bytes(8)))[0])
 
 
 def _geometry(device_fd: int) -> tuple[int, int]:

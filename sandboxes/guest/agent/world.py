@@ -16,9 +16,10 @@ import contextlib
 import fcntl
 import os
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandboxes.guest.agent import devices, ext4, names, syscalls
 from sandboxes.guest.agent import params as p
@@ -27,6 +28,8 @@ from sandboxes.guest.agent.refusal import Refusal
 from sandboxes.guest.agent.streams import Stream
 
 BLKFLSBUF = 0x1261
+RESIZE_S = 2.0
+LOOK_AGAIN_S = 0.005
 ROOT_DISK = "/root-disk"
 CGROUP = Path("/sys/fs/cgroup")
 USERS_CGROUP = CGROUP / "users"
@@ -35,10 +38,17 @@ SAFE = syscalls.MS_NOSUID | syscalls.MS_NODEV
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
-class Attach:
-    """`enter(params)` makes the root file system ours; it is a no-op on a host."""
+class Root(NamedTuple):
+    """What the host says of the root disk: which it is, and how large it has just become at least."""
 
-    def __init__(self, machine: Machine, enter: Callable[[str | None], None]) -> None:
+    device: str | None
+    least_bytes: int
+
+
+class Attach:
+    """`enter(root)` makes the root file system ours, or lets it grow where it is already; a no-op on a host."""
+
+    def __init__(self, machine: Machine, enter: Callable[[Root], None]) -> None:
         self._machine, self._enter = machine, enter
 
     def __call__(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
@@ -46,23 +56,22 @@ class Attach:
         machine = self._machine
         machine.hostname = p.text(params, "hostname", None) or machine.hostname
         machine.machine_id = p.text(params, "machine_id", None) or machine.machine_id
-        if machine.state != ATTACHED:
-            try:
-                self._enter(_device(params))
-            except OSError as error:
-                where = error.filename2 or error.filename or ""
-                raise Refusal("step_failed", f"attach: {where}: {error.strerror}") from error
+        try:
+            self._enter(_root(params))
+        except OSError as error:
+            where = error.filename2 or error.filename or ""
+            raise Refusal("step_failed", f"attach: {where}: {error.strerror}") from error
         if machine.state != ATTACHED or environment != machine.environment:
             machine.attached(environment)
         return {}
 
 
-def _device(params: p.Params) -> str | None:
+def _root(params: p.Params) -> Root:
     root = params.get("root") or {}
     if not isinstance(root, dict):
         raise Refusal("invalid", "root must be an object")
-    device: str | None = p.text(root, "device", None)
-    return device
+    least_bytes = root.get("least_bytes")
+    return Root(p.text(root, "device", None), least_bytes if isinstance(least_bytes, int) else 0)
 
 
 def prepare() -> None:
@@ -92,13 +101,22 @@ def _raise_loopback() -> None:
 
 
 class Entry:
-    """Makes the root disk the root, once per machine."""
+    """Makes the root disk the root, once per machine. A disk that was enlarged while the machine slept is larger from
+    its wake on; one that cannot grow now grows when it boots next.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def __call__(self, device: str | None) -> None:
-        device = device or devices.root_disk()
+    def __call__(self, root: Root) -> None:
+        device = root.device or devices.root_disk()
+        if self._machine.state == ATTACHED:
+            with contextlib.suppress(OSError):
+                _grow(device, "/", root.least_bytes)
+            return
+        self._enter(device)
+
+    def _enter(self, device: str) -> None:
         if not os.path.ismount(ROOT_DISK):
             _mount_root(device)
         for name in MOVED:
@@ -122,6 +140,18 @@ def _mount_root(device: str) -> None:
         fcntl.ioctl(fd, BLKFLSBUF, 0)
         syscalls.mount(device, ROOT_DISK, "ext4")
         ext4.grow_to_device(fd, ROOT_DISK)
+    finally:
+        os.close(fd)
+
+
+def _grow(device: str, mounted_at: str, least_bytes: int) -> None:
+    """The device's new size is told to the kernel by an interrupt: it is waited for a little."""
+    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + RESIZE_S
+        while ext4.device_bytes(fd) < least_bytes and time.monotonic() < deadline:
+            time.sleep(LOOK_AGAIN_S)
+        ext4.grow_to_device(fd, mounted_at)
     finally:
         os.close(fd)
 

@@ -7,6 +7,7 @@ from its descriptor, none of them through a link.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 
 from sandboxes.host.look.inside.refusal import Refused
@@ -26,7 +27,21 @@ class Folder(Tree):
         except FileNotFoundError as error:
             raise Refused("file_not_found", "no such file in this disk") from error
         return Node(number=found.st_ino, mode=found.st_mode, size=found.st_size, uid=found.st_uid, gid=found.st_gid,
-                    mtime_ns=found.st_mtime_ns, ctime_ns=found.st_ctime_ns, place=place)
+                    mtime_ns=found.st_mtime_ns, ctime_ns=found.st_ctime_ns, place=place,
+                    attributes=self._attributes(place) if stat.S_ISREG(found.st_mode) else None)
+
+    def _attributes(self, place: bytes) -> object:
+        """Extended attributes of a file. One that may not be opened, and a file system without them, has none."""
+        try:
+            fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._fd)
+        except OSError:
+            return None
+        try:
+            return tuple(sorted((name, os.getxattr(fd, name)) for name in os.listxattr(fd)))
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
 
     def children(self, folder: Node) -> list[Entry]:
         fd = os.open(folder.place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._fd)
