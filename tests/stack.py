@@ -10,6 +10,7 @@ Nothing is shared with the tests' own process but files: users and tokens are ma
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -127,6 +128,21 @@ class Stack:
     def restart(self, name: str, hard: bool = True) -> None:
         self.kill(name) if hard else self.stop(name)
         self.start(name)
+
+    def power_cut(self) -> None:
+        """Every process, bodies too, is gone at one moment; then the host boots and all of it is started."""
+        with self._lock:
+            self._wanted.clear()
+            for process in self.processes.values():
+                process.send_signal(signal.SIGKILL)
+            self._end_guests()
+        for process in self.processes.values():
+            process.wait(15)
+        boot = self.data / "host" / "boot.json"
+        boot.write_text(json.dumps({"boot_id": "the boot before this one"}))
+        for name in ORDER:
+            self.start(name)
+        self.ready()
 
     def pid(self, name: str) -> int:
         return self.processes[name].pid

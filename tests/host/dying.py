@@ -52,4 +52,8 @@ atomic.exchange = dying("exchange", atomic.exchange)
 shutil.rmtree = dying("rmtree", shutil.rmtree)
 
 if __name__ == "__main__":
+    if os.environ.get("BERTH_DIES_ASLEEP"):  # the fake driver with a memory of a kind
+        from tests.upstairs import sleepy
+
+        sleepy.install()
     sys.exit(hostd.main())

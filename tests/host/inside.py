@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -69,10 +69,10 @@ class Inside(Hostd):
 
 
 @contextlib.asynccontextmanager
-async def inside(folder: Path) -> AsyncIterator[Inside]:
+async def inside(folder: Path, driver: type[FakeDriver] = BreakableDriver) -> AsyncIterator[Inside]:
     hostd = Inside(folder)
     hostd.state.mkdir(parents=True, exist_ok=True)
-    hostd.breakable = BreakableDriver(hostd.state)
+    hostd.breakable = cast(BreakableDriver, driver(hostd.state))
     app = build(hostd.state, hostd.breakable, {"default": "fake"})
     hostd.machines = app[MACHINES]
     runner = web.AppRunner(app, shutdown_timeout=1.0)

@@ -250,6 +250,35 @@ async def test_what_works_is_seen_and_an_open_terminal_is_no_work(tmp_path: Path
         shutil.rmtree(folder, ignore_errors=True)
 
 
+async def test_an_agent_that_hangs_is_said_to_be_silent_and_nobody_ends_its_machine(tmp_path: Path, monkeypatch):
+    from sandboxes.host import work
+    for name, seconds in (("SAMPLE_S", 0.1), ("ANSWER_S", 0.3), ("SILENT_S", 0.8)):
+        monkeypatch.setattr(work, name, seconds)
+    folder = short(tmp_path)
+    try:
+        async with inside(folder) as hostd:
+            mid, well = await hostd.machine(), await hostd.machine()
+            pids = body_pids(hostd, mid)
+            for pid in pids:
+                stop(pid)
+            await eventually(lambda: condition(hostd, mid, "agent_silent"), "its silence is said")
+            seen = await hostd.observe(mid)
+            assert seen["phase"] == "running" and body_pids(hostd, mid) == pids
+            assert (await hostd.observe(well))["condition"] == ""
+            for pid in pids:
+                stop(pid, go_on=True)
+            await eventually(lambda: condition(hostd, mid, ""), "it is heard again")
+            assert (await hostd.exec(mid, "echo on"))["stdout"] == "on\n"
+            told = [fact["kind"] for fact in await hostd.facts(mid) if fact["kind"].startswith("machine.agent")]
+            assert told == ["machine.agent_silent", "machine.agent_heard"], "each once"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def condition(hostd: Hostd, mid: str, wanted: str) -> bool:
+    return bool((await hostd.observe(mid))["condition"] == wanted)
+
+
 async def works_through(hostd: Inside, mid: str) -> None:
     async def work() -> dict[str, Any]:
         return (await hostd.observe(mid))["work"]

@@ -5,28 +5,42 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 import pytest_asyncio
 
-from tests.host.client import Hostd, eventually, new_folder, new_id, running_hostd
+from sandboxes.drivers import fake
+from sandboxes.linux import space
+from tests.host.client import Hostd, body_pids, eventually, new_folder, new_id, running_hostd
+from tests.host.inside import inside
+from tests.host.test_checkpoints import home, left_overs, put, read
+from tests.remains import remains
+from tests.upstairs.sleepy import SleepyDriver, SleepyMachine
 
 MIB = 1024 * 1024
 
 
-@pytest_asyncio.fixture
-async def small(tmp_path: Path) -> AsyncIterator[Hostd]:
-    """A hostd whose state lives on 192 MiB."""
+@pytest.fixture
+def small_folder() -> Iterator[Path]:
+    """192 MiB."""
     folder = new_folder()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192m,mode=0700", "tmpfs", str(folder)], check=True)
     try:
-        async with running_hostd(folder=folder, log_file=tmp_path / "log") as hostd:
-            yield hostd
-            (folder / "ballast").unlink(missing_ok=True)
+        yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
         folder.rmdir()
+
+
+@pytest_asyncio.fixture
+async def small(small_folder: Path, tmp_path: Path) -> AsyncIterator[Hostd]:
+    """A hostd whose state lives there."""
+    async with running_hostd(folder=small_folder, log_file=tmp_path / "log") as hostd:
+        yield hostd
+        (small_folder / "ballast").unlink(missing_ok=True)
 
 
 def fill(folder: Path) -> Path:
@@ -104,3 +118,70 @@ async def test_a_new_exec_is_refused_and_one_that_runs_waits_for_space_and_loses
     whole = (await small.call("GET", f"{path}/output")).body
     assert hashlib.sha256(whole).hexdigest() == hashlib.sha256(b"x" * 3_000_000).hexdigest()
     assert (await small.exec(mid, "echo ok"))["stdout"] == "ok\n"
+
+
+# -- in the middle -----------------------------------------------------------------------------------------------------
+
+BLOB_KIB = 600
+#: What is left free, in KiB: from not a byte for a note to enough for everything.
+LEFT_KIB = (0, 4, 8, 16, 64, 256, 512, BLOB_KIB + 8, BLOB_KIB + 16, 16 * 1024)
+
+
+@pytest_asyncio.fixture
+async def unsuspecting(small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hostd]:
+    """It believes that there is room for everything: the kernel alone says no, in the middle of the work."""
+    monkeypatch.setattr(space, "free_bytes", lambda _folder: 1 << 50)
+    monkeypatch.setattr(fake, "FakeMachine", SleepyMachine)
+    async with inside(small_folder, SleepyDriver) as hostd:
+        yield hostd
+        (small_folder / "ballast").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("kind", ["park", "capture", "clone", "rollback"])
+async def test_whenever_space_runs_out_the_machine_is_what_it_was_and_the_error_names_it(unsuspecting: Hostd,
+                                                                                        kind: str):
+    """Standby, checkpoint, fork and rollback, each with less and less on the host's disk."""
+    hostd, mid = unsuspecting, await unsuspecting.machine()
+    await put(hostd, mid, "blob", "x" * BLOB_KIB * 1024)
+    await hostd.operate(mid, "capture", checkpoint_id="c", memory=False)
+    await put(hostd, mid, "file", "kept")
+    ends, pids = [], body_pids(hostd, mid)
+    for left in LEFT_KIB:
+        ballast = fill(hostd.folder)
+        os.truncate(ballast, ballast.stat().st_size - left * 1024)
+        asked_of = new_id() if kind == "clone" else mid
+        ended = await asked(hostd, asked_of, mid, kind)
+        ballast.unlink()
+        ends.append(ended)
+        if ended == "done":
+            break
+        assert ended == "disk_full", (left, ended)
+        assert left_overs(hostd, mid) == [] and remains(hostd.state) == []
+        assert asked_of == mid or not home(hostd, asked_of).exists()
+        seen = await hostd.observe(mid)
+        assert (seen["phase"], seen["operation"]) == ("running", None)
+        assert [row["checkpoint_id"] for row in seen["checkpoints"]] == ["c"]
+        assert body_pids(hostd, mid) == pids and await read(hostd, mid, "file") == "kept"
+        assert (await hostd.exec(mid, "wc -c < blob"))["stdout"].strip() == str(BLOB_KIB * 1024)
+    assert ends[-1] == "done" and len(ends) >= 4, ends
+    if kind == "park":
+        ballast = fill(hostd.folder)
+        assert await asked(hostd, mid, mid, "boot") == "disk_full"
+        ballast.unlink()
+        assert (await hostd.observe(mid))["phase"] == "parked", "and goes on sleeping"
+        assert await asked(hostd, mid, mid, "boot") == "done" and await read(hostd, mid, "file") == "kept"
+
+
+async def asked(hostd: Hostd, machine_id: str, source: str, kind: str) -> str:
+    """"done", or the code of the refusal, wherever it was met."""
+    more: dict[str, Any] = {"capture": {"checkpoint_id": "new", "memory": True},
+                            "rollback": {"checkpoint_id": "c", "memory": False},
+                            "clone": {"source": {"machine_id": source, "checkpoint_id": "c"}, "memory": False,
+                                      "spec": {"machine_id": machine_id, "generation": 1}}}.get(kind, {})
+    operation_id = new_id()
+    answer = await hostd.call("POST", f"/v1/machines/{machine_id}/operations", json={
+        "operation_id": operation_id, "kind": kind, "generation": 1, **more})
+    if answer.status != 202:
+        return str(answer.json["code"])
+    ended = await hostd.operation_end(machine_id, operation_id)
+    return str(ended["error"]["code"]) if ended["error"] else str(ended["state"])

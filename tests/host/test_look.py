@@ -445,14 +445,17 @@ async def test_the_reader_has_no_rights_when_it_looks(folder: Path, sleeping: Sl
 async def test_the_head_of_a_running_machine_is_refused_and_compared_at_this_moment(hostd: Hostd) -> None:
     machine_id = await hostd.machine()
     look = Look(hostd, machine_id)
-    await hostd.exec(machine_id, "echo one > kept; echo two > going")
+    await hostd.exec(machine_id, "echo one > kept; echo two > going; echo four > tagged; echo five > same")
     taken = await hostd.operate(machine_id, "capture", checkpoint_id="then", memory=False)
     assert taken["state"] == "done", taken
     await hostd.exec(machine_id, "rm going; echo three > coming; echo longer >> kept")
+    tag = "import os; os.setxattr('tagged', 'user.tag', b'x')"
+    assert (await hostd.exec(machine_id, ["python3", "-c", tag]))["outcome"] == {"kind": "exited", "code": 0}
     for answer in (await look.get("head", "files", b"/"), await look.content("head", b"/home/user/kept")):
         assert answer.status == 409 and answer.json["code"] == "workspace_running"
     assert await look.changes("then", "head") == {
-        "/home/user/coming": "added", "/home/user/going": "removed", "/home/user/kept": "modified"}
+        "/home/user/coming": "added", "/home/user/going": "removed", "/home/user/kept": "modified",
+        "/home/user/tagged": "modified"}
     assert (await look.content("then", b"/home/user/going")).body == b"two\n"
     observed = await hostd.observe(machine_id)
     assert [one["checkpoint_id"] for one in observed["checkpoints"]] == ["then"]

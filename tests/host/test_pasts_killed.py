@@ -14,8 +14,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.host.client import Hostd, body_pids, new_id, running_hostd
-from tests.host.test_checkpoints import home, left_overs, put, read, result
+from tests.host.client import Hostd, body_pids, eventually, new_id, running_hostd
+from tests.host.test_checkpoints import home, put, read, result
+from tests.remains import remains
 
 MOST_STEPS = 60
 
@@ -70,7 +71,7 @@ async def test_capture_and_drop() -> None:
         async def capture(at: int) -> str:
             said = await dies_in(hostd, mid, "capture", 1, at, checkpoint_id=f"c{at}", memory=False)
             assert body_pids(hostd, mid) == pids and await read(hostd, mid, "file") == "kept", said
-            assert left_overs(hostd, mid) == [], said
+            assert remains(hostd.state) == [], said
             names = [row["checkpoint_id"] for row in (await hostd.observe(mid))["checkpoints"]]
             assert names in ([], [f"c{at}"]), "whole or not at all"
             await result(hostd, mid, "capture", checkpoint_id=f"c{at}", memory=False)
@@ -80,7 +81,7 @@ async def test_capture_and_drop() -> None:
         async def drop(at: int) -> str:
             await result(hostd, mid, "capture", checkpoint_id="d", memory=False)
             said = await dies_in(hostd, mid, "drop", 1, at, checkpoint_id="d")
-            assert left_overs(hostd, mid) == [], said
+            assert remains(hostd.state) == [], said
             await result(hostd, mid, "drop", checkpoint_id="d")
             assert (await hostd.observe(mid))["checkpoints"] == []
             return said
@@ -107,7 +108,7 @@ async def test_rollback(running: bool) -> None:
             said = await dies_in(hostd, mid, "rollback", generation, at, checkpoint_id="c", memory=False)
             phase = (await hostd.observe(mid))["phase"]
             assert phase == "stopped" or (running and phase == "running"), (said, phase)
-            assert left_overs(hostd, mid) == [], said
+            assert remains(hostd.state) == [], said
             await hostd.operate(mid, "boot", generation)
             assert await read(hostd, mid, "file") in ("then", "now"), said
             await result(hostd, mid, "rollback", generation, checkpoint_id="c", memory=False)
@@ -134,8 +135,70 @@ async def test_clone() -> None:
             await result(hostd, one, "clone", **asked)
             await hostd.operate(one, "boot", 1)
             assert await read(hostd, one, "file") == "shared", said
-            assert left_overs(hostd, one) == [], said
+            assert remains(hostd.state) == [], said
             await hostd.operate(one, "destroy", 1)
             return said
 
         assert len(await at_every_step(hostd, clone)) >= 3
+
+
+async def test_a_rest_a_wake_and_a_rollback_with_memory() -> None:
+    """On the fake driver with a memory of a kind; a real one's: `test_pasts_vm.py`."""
+    async with mortal(BERTH_DIES_ASLEEP="yes") as hostd:
+        mid = await hostd.machine()
+        await put(hostd, mid, "file", "then")
+        await result(hostd, mid, "capture", checkpoint_id="c", memory=True)
+        generation = 1
+
+        async def in_one_of(said: str, *phases: str) -> str:
+            phase = str((await hostd.observe(mid))["phase"])
+            assert phase in phases, said
+            await eventually(lambda: nothing_remains(hostd), f"{said}: {remains(hostd.state)}")
+            return phase
+
+        async def up() -> None:
+            nonlocal generation
+            generation += 1
+            await result(hostd, mid, "boot", generation, spec={"machine_id": mid, "generation": generation})
+
+        async def park(at: int) -> str:
+            await up()
+            await put(hostd, mid, "file", "now")
+            said = await dies_in(hostd, mid, "park", generation, at, mid)
+            await in_one_of(said, "running", "parked")
+            await result(hostd, mid, "park", generation)
+            await up()
+            assert (await hostd.facts(mid, "machine.running"))[-1]["data"] == {"from": "memory"}, said
+            assert await read(hostd, mid, "file") == "now", said
+            return said
+
+        async def wake(at: int) -> str:
+            await up()
+            await result(hostd, mid, "park", generation)
+            said = await dies_in(hostd, mid, "boot", generation, at, mid)
+            await in_one_of(said, "running", "parked")
+            await up()
+            assert await read(hostd, mid, "file") == "now", said
+            return said
+
+        async def rollback(at: int) -> str:
+            await up()
+            await put(hostd, mid, "file", "now")
+            said = await dies_in(hostd, mid, "rollback", generation, at, mid, checkpoint_id="c", memory=True)
+            phase = await in_one_of(said, "running", "stopped", "parked")
+            if phase == "running":
+                assert await read(hostd, mid, "file") == "now", said
+            again = await result(hostd, mid, "rollback", generation, checkpoint_id="c", memory=True)
+            assert again == {"parked": True}, said
+            await up()
+            assert await read(hostd, mid, "file") == "then", said
+            return said
+
+        assert len(await at_every_step(hostd, park)) >= 6
+        assert len(await at_every_step(hostd, wake)) >= 6
+        assert len(await at_every_step(hostd, rollback)) >= 8
+        assert await hostd.facts(mid, "machine.memory_dropped") == [], "no memory was given up on the way"
+
+
+async def nothing_remains(hostd: Hostd) -> bool:
+    return remains(hostd.state) == []

@@ -2,20 +2,65 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from sandboxes.linux import checksums
-from tests.host.client import Hostd, eventually, new_id, running_hostd
-from tests.host.test_checkpoints import left_overs
-from tests.host.test_pasts_killed import dies_in, mortal
+from tests.host.client import Hostd, clear_away, eventually, new_folder, new_id
+from tests.host.test_pasts_killed import MOST_STEPS, dies_in
+from tests.remains import remains
 
 pytestmark = pytest.mark.vm
 UP_S = 900.0
 COUNTER = "n=0; while :; do n=$((n+1)); echo $n; echo $n > counter; sleep 0.1; done"
+
+
+@pytest.fixture(scope="module")
+def made(cache: Path) -> Iterator[Hostd]:
+    """One hostd that can be told at which step to die, and one template, for all tests of this file."""
+    hostd = Hostd(new_folder(), "qemu", cache)
+    hostd.module, hostd.env = "tests.host.dying", {"BERTH_DIES_AT": str(hostd.folder / "armed")}
+
+    async def begin() -> None:
+        await hostd.start(UP_S)
+        await hostd.close()
+
+    try:
+        asyncio.run(begin())
+        yield hostd
+    finally:
+        asyncio.run(clear_away(hostd))
+        shutil.rmtree(hostd.folder, ignore_errors=True)
+
+
+@pytest_asyncio.fixture
+async def hostd(made: Hostd) -> AsyncIterator[Hostd]:
+    """Its machines are gone afterwards, and nothing is left of them."""
+    yield made
+    try:
+        for machine in (await made.call("GET", "/v1/machines")).json["results"]:
+            await made.operate(machine["machine_id"], "destroy", machine["generation"])
+        assert [what for what in remains(made.state) if "template" not in what] == []
+    finally:
+        await made.close()
+
+
+async def counting(hostd: Hostd, name: str = "box") -> tuple[str, str]:
+    """A machine in which an exec counts, and that exec."""
+    mid = new_id()
+    await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, name))
+    await done(hostd, mid, "boot", 1)
+    counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
+    await counted(hostd, mid)
+    return mid, counter
 
 
 async def done(hostd: Hostd, machine_id: str, kind: str, generation: int, **more: Any) -> dict[str, Any]:
@@ -28,8 +73,8 @@ async def done(hostd: Hostd, machine_id: str, kind: str, generation: int, **more
     return ended["result"] or {}
 
 
-def spec(machine_id: str, generation: int, name: str) -> dict[str, Any]:
-    return {"machine_id": machine_id, "generation": generation, "hostname": name, "disk_gib": 4}
+def spec(machine_id: str, generation: int, name: str, disk_gib: int = 4) -> dict[str, Any]:
+    return {"machine_id": machine_id, "generation": generation, "hostname": name, "disk_gib": disk_gib}
 
 
 async def text(hostd: Hostd, machine_id: str, command: str, user: str = "user") -> str:
@@ -51,38 +96,46 @@ async def phase(hostd: Hostd, machine_id: str) -> str:
     return (await hostd.observe(machine_id))["phase"]
 
 
-async def test_a_machine_rests_wakes_goes_back_and_is_cloned_with_all_that_runs_in_it(cache: Path):
-    async with running_hostd("qemu", images=cache) as hostd:
-        mid = new_id()
-        await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, "first"))
-        await done(hostd, mid, "boot", 1)
-        counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
-        await counted(hostd, mid)
-        await text(hostd, mid, "mkdir -p /etc/ssh; echo old > /etc/ssh/ssh_host_ed25519_key; sync", user="root")
-        await rests_and_wakes(hostd, mid, counter)
-        await goes_back(hostd, mid, counter)
-        clones = await is_cloned(hostd, mid, counter)
-        await boots_cold_from_a_damaged_image(hostd, mid)
-        # Forgotten: only what nobody else needs is freed.
-        assert (await done(hostd, mid, "drop", 4, checkpoint_id="point"))["freed_bytes"] >= 0
-        assert (await hostd.observe(mid))["checkpoints"] == []
-        assert await text(hostd, clones[0], "cat counter")
+async def test_a_machine_rests_wakes_goes_back_and_is_cloned_with_all_that_runs_in_it(hostd: Hostd):
+    mid, counter = await counting(hostd, "first")
+    await text(hostd, mid, "mkdir -p /etc/ssh; echo old > /etc/ssh/ssh_host_ed25519_key; sync", user="root")
+    await rests_and_wakes(hostd, mid, counter)
+    await goes_back(hostd, mid, counter)
+    clones = await is_cloned(hostd, mid, counter)
+    await boots_cold_from_a_damaged_image(hostd, mid)
+    # Forgotten: only what nobody else needs is freed.
+    assert (await done(hostd, mid, "drop", 4, checkpoint_id="point"))["freed_bytes"] >= 0
+    assert (await hostd.observe(mid))["checkpoints"] == []
+    assert await text(hostd, clones[0], "cat counter")
 
 
 async def rests_and_wakes(hostd: Hostd, mid: str, counter: str) -> None:
     """hostd is killed meanwhile; the same exec goes on, byte for byte."""
+    clocks = await clocks_of(hostd, mid)
     parked = await done(hostd, mid, "park", 1)
+    rested_from = time.monotonic()
     assert parked["consistency"] == "clean" and parked["memory_bytes"] > 0
     assert await phase(hostd, mid) == "parked"
     hostd.kill9()
     await hostd.start(UP_S)
     assert await phase(hostd, mid) == "parked"
     before = await lines_of(hostd, mid, counter)
+    rested_s = time.monotonic() - rested_from
     await done(hostd, mid, "boot", 2, spec=spec(mid, 2, "first"))
+    wall_s, uptime_s = [now - then for now, then in zip(await clocks_of(hostd, mid), clocks, strict=True)]
+    assert wall_s - uptime_s > rested_s * 0.9, "timers did not run meanwhile, and the wall clock is right all the same"
     await eventually(lambda: longer(hostd, mid, counter, len(before) + 5), "it goes on counting", 60)
     now = await lines_of(hostd, mid, counter)
     assert now == list(range(1, len(now) + 1))
     assert not (hostd.state / "machines" / mid / ".standby.used").exists()
+
+
+async def clocks_of(hostd: Hostd, mid: str) -> tuple[float, float]:
+    """The guest's wall clock, which is between the host's before and after, and its uptime."""
+    before = time.time()
+    wall, uptime = (await text(hostd, mid, "date +%s.%N; cut -d' ' -f1 /proc/uptime")).split()
+    assert before - 0.2 < float(wall) < time.time() + 0.2, "the clock is right before the first command runs"
+    return float(wall), float(uptime)
 
 
 async def goes_back(hostd: Hostd, mid: str, counter: str) -> None:
@@ -145,74 +198,112 @@ async def longer(hostd: Hostd, machine_id: str, exec_id: str, wanted: int) -> bo
     return len(await lines_of(hostd, machine_id, exec_id)) >= wanted
 
 
-async def test_hostd_killed_in_the_middle_of_a_rest_a_wake_and_a_rollback_loses_neither_memory_nor_files(cache: Path):
-    async with mortal("qemu", images=cache) as hostd:
-        mid = new_id()
-        await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, "box"))
-        await done(hostd, mid, "boot", 1)
-        counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
+async def counts_on(hostd: Hostd, mid: str, counter: str) -> None:
+    """The same process, and not a line of what it says is lost or said twice."""
+    seen = len(await lines_of(hostd, mid, counter))
+    await eventually(lambda: longer(hostd, mid, counter, seen + 3), f"it counts on: {hostd.log[-3000:]}", 90)
+    lines = await lines_of(hostd, mid, counter)
+    assert lines == list(range(lines[0], lines[0] + len(lines)))
 
-        async def counts_on() -> None:
-            seen = len(await lines_of(hostd, mid, counter))
-            await eventually(lambda: longer(hostd, mid, counter, seen + 3), f"it counts on: {hostd.log[-3000:]}", 90)
-            lines = await lines_of(hostd, mid, counter)
-            assert lines == list(range(1, len(lines) + 1))
 
-        await counts_on()
-        # (operation, the step at which hostd dies, what the next one finds)
-        for generation, (kind, where, at, phase_then) in enumerate([
-            ("park", f"{mid}/standby", 1, "running"),       # all is written, nothing has its name: it goes on
-            ("capture", "checkpoints", 4, "running"),
-            ("park", "machine.json", 2, "parked"),          # named, and not yet noted
-            ("boot", ".standby.used", 1, "parked"),         # the body runs, and is not yet the machine
-            ("boot", "machine.json", 3, "running"),         # it is, and that was not yet noted
-        ], start=2):
-            more = {"spec": spec(mid, generation, "box")} if kind == "boot" else {}
-            if kind == "capture":
-                more = {"checkpoint_id": "cut", "memory": True}
-            said = await dies_in(hostd, mid, kind, generation, at, where, grace_s=60, **more)
-            assert said and await phase(hostd, mid) == phase_then, (kind, said, hostd.log[-3000:])
-            assert left_overs(hostd, mid) in ([], [".standby.used"]), said
-            if phase_then == "running":
-                await counts_on()
-                await eventually(lambda: no_left_overs(hostd, mid), "the wake is settled", 60)
+async def settled(hostd: Hostd) -> bool:
+    return not remains(hostd.state)
 
-        await done(hostd, mid, "capture", 7, checkpoint_id="point", memory=True)
+
+async def test_hostd_killed_in_the_middle_of_a_rest_or_a_wake_loses_neither_memory_nor_files(hostd: Hostd):
+    mid, counter = await counting(hostd)
+    # (operation, the step at which hostd dies, what the next one finds)
+    for generation, (kind, where, at, phase_then) in enumerate([
+        ("park", f"{mid}/standby", 1, "running"),       # all is written, nothing has its name: it goes on
+        ("capture", "checkpoints", 4, "running"),
+        ("park", "machine.json", 2, "parked"),          # named, and not yet noted
+        ("boot", ".standby.used", 1, "parked"),         # the body runs, and is not yet the machine
+        ("boot", "machine.json", 3, "running"),         # it is, and that was not yet noted
+    ], start=2):
+        more = {"spec": spec(mid, generation, "box")} if kind == "boot" else {}
+        if kind == "capture":
+            more = {"checkpoint_id": "cut", "memory": True}
+        said = await dies_in(hostd, mid, kind, generation, at, where, grace_s=60, **more)
+        assert said and await phase(hostd, mid) == phase_then, (kind, said, hostd.log[-3000:])
+        if phase_then == "running":
+            await counts_on(hostd, mid, counter)
+        await eventually(lambda: settled(hostd), f"all is settled: {remains(hostd.state)}", 60)
+
+
+async def test_hostd_killed_at_any_step_of_a_rollback_with_memory_leaves_one_of_two_pasts(
+        hostd: Hostd, request: pytest.FixtureRequest):
+    """What it was, what it was to become, or that one's disk alone; and the same rollback repeated succeeds. Every step
+    in a soak (and on the fake driver), else every fourth.
+    """
+    stride = 1 if request.config.getoption("--soak") else 4
+    mid, _counter = await counting(hostd)
+    await done(hostd, mid, "capture", 1, checkpoint_id="point", memory=True)
+    generation, found = 1, []
+    while True:
+        generation += 1
+        await done(hostd, mid, "boot", generation, spec=spec(mid, generation, "box"))
         await text(hostd, mid, "echo later > later; sync")
-        said = await dies_in(hostd, mid, "rollback", 8, 1, f"{mid}/standby", checkpoint_id="point", memory=True)
-        assert said and await phase(hostd, mid) == "stopped", "the disk is swapped, its memory was not yet named"
-        assert await done(hostd, mid, "rollback", 9, checkpoint_id="point", memory=True) == {"parked": True}
-        await done(hostd, mid, "boot", 9, spec=spec(mid, 9, "box"))
-        assert await text(hostd, mid, "ls") == "counter"
-        rows = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
-        assert [row["continued_from"] for row in rows] == [counter]
+        said = await dies_in(hostd, mid, "rollback", generation, 1 + stride * len(found), mid,
+                             checkpoint_id="point", memory=True)
+        if not said:
+            break
+        now = await phase(hostd, mid)
+        found.append(now)
+        assert len(found) < MOST_STEPS, said
+        assert await settled(hostd), (said, remains(hostd.state))
+        await is_one_of_two_pasts(hostd, mid, generation, now, said)
+    assert len(found) >= 12 // stride and {"running", "parked"} <= set(found), found
+    assert stride > 1 or "stopped" in found, found
+    assert found == sorted(found, key=["running", "stopped", "parked"].index), "once it has gone back it has gone back"
+    assert await phase(hostd, mid) == "parked"
+    await is_one_of_two_pasts(hostd, mid, generation, "parked", "whole")
 
 
-async def no_left_overs(hostd: Hostd, machine_id: str) -> bool:
-    return not left_overs(hostd, machine_id)
+async def is_one_of_two_pasts(hostd: Hostd, mid: str, generation: int, now: str, said: str) -> None:
+    if now == "stopped":
+        again = await done(hostd, mid, "rollback", generation, checkpoint_id="point", memory=True)
+        assert again == {"parked": True}
+    await done(hostd, mid, "boot", generation, spec=spec(mid, generation, "box"))
+    assert await text(hostd, mid, "ls") == ("counter\nlater" if now == "running" else "counter"), said
+    rows = (await hostd.call("GET", f"/v1/machines/{mid}/execs?state=running")).json["results"]
+    assert len(rows) == 1 and (now == "running" or rows[0]["continued_from"]), said
+    await counts_on(hostd, mid, rows[0]["id"])
 
 
-async def test_what_rests_can_be_captured_stopped_and_gone_back_to_and_a_bad_image_is_given_up(cache: Path):
-    async with running_hostd("qemu", images=cache) as hostd:
-        mid = new_id()
-        await done(hostd, mid, "create_disk", 1, spec=spec(mid, 1, "box"))
-        await done(hostd, mid, "boot", 1)
-        counter = (await hostd.exec(mid, COUNTER, background=True))["id"]
-        await counted(hostd, mid)
-        await held_awake_from_inside(hostd, mid)
-        for number in range(9):
-            await done(hostd, mid, "capture", 1, checkpoint_id=f"deep{number}", memory=False)
-        assert (await hostd.observe(mid))["chain_depth"] == 10
-        await done(hostd, mid, "park", 1)
-        seen = await hostd.observe(mid)
-        assert seen["chain_depth"] == 2 and seen["memory_image_bytes"] > 0 and seen["work"] is None
-        await is_read_and_captured_at_rest(hostd, mid, counter)
-        running = await is_given_up_and_gone_back_to(hostd, mid, counter)
-        await gives_up_an_image_that_qemu_does_not_take(hostd, mid, running)
-        await done(hostd, mid, "park", 4)
-        await done(hostd, mid, "shutdown", 4)
-        assert await phase(hostd, mid) == "stopped"
-        assert not (hostd.state / "machines" / mid / "standby").exists()
+async def test_what_rests_can_be_captured_stopped_and_gone_back_to_and_a_bad_image_is_given_up(hostd: Hostd):
+    mid, counter = await counting(hostd)
+    await held_awake_from_inside(hostd, mid)
+    for number in range(9):
+        await done(hostd, mid, "capture", 1, checkpoint_id=f"deep{number}", memory=False)
+    assert (await hostd.observe(mid))["chain_depth"] == 10
+    await done(hostd, mid, "park", 1)
+    seen = await hostd.observe(mid)
+    assert seen["chain_depth"] == 2 and seen["memory_image_bytes"] > 0 and seen["work"] is None
+    await is_read_and_captured_at_rest(hostd, mid, counter)
+    running = await is_given_up_and_gone_back_to(hostd, mid, counter)
+    await gives_up_an_image_that_qemu_does_not_take(hostd, mid, running)
+    await done(hostd, mid, "park", 4)
+    await done(hostd, mid, "shutdown", 4)
+    assert await phase(hostd, mid) == "stopped"
+    assert not (hostd.state / "machines" / mid / "standby").exists()
+    await names_a_disk_that_nobody_can_read(hostd, mid)
+
+
+async def names_a_disk_that_nobody_can_read(hostd: Hostd, mid: str) -> None:
+    """Which files make it was cut short, both copies. Everything else goes on, and a checkpoint of it heals it."""
+    hostd.kill9()
+    disk = hostd.state / "machines" / mid / "disk"
+    for path in (disk / "chain.json", disk / "chain-copy.json"):
+        path.write_bytes(path.read_bytes()[:9])
+    await hostd.start(UP_S)
+    assert [row["machine_id"] for row in (await hostd.call("GET", "/v1/machines")).json["results"]] == [mid]
+    assert ((await hostd.observe(mid))["phase"], (await hostd.observe(mid))["chain_depth"]) == ("stopped", 0)
+    for kind, more in (("boot", {"spec": spec(mid, 5, "box")}), ("capture", {"checkpoint_id": "n", "memory": False})):
+        ended = await hostd.operate(mid, kind, 5, **more)
+        assert (ended["state"], ended["error"]["code"]) == ("failed", "disk_unreadable"), ended
+    assert await done(hostd, mid, "rollback", 5, checkpoint_id="rest", memory=False) == {"parked": False}
+    await done(hostd, mid, "boot", 5, spec=spec(mid, 5, "box"))
+    assert await text(hostd, mid, "cat counter")
 
 
 async def held_awake_from_inside(hostd: Hostd, mid: str) -> None:

@@ -6,7 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from tests.soak.workspace import Soaked
+from tests.soak.workspace import DEADLINE_S, Soaked
+from tests.stack import until
 
 Deed = Callable[[Soaked, random.Random], None]
 POINTS_KEPT = 6
@@ -46,6 +47,17 @@ def _worker_dies(soaked: Soaked, _chance: random.Random) -> None:
     soaked.wait_for("stopped")
 
 
+def _power_cut(soaked: Soaked, _chance: random.Random) -> None:
+    """In the middle of a checkpoint. Nobody failed, so what ran runs again by itself; whoever waits is answered."""
+    soaked.client.post(f"{soaked.url}/checkpoints", json={})
+    soaked.stack.power_cut()
+    soaked.wait_for("running", "standby", "stopped")
+
+    def settled() -> bool:
+        return all(row["state"] != "capturing" for row in soaked.call("GET", f"{soaked.url}/checkpoints")["results"])
+    until(settled, "the checkpoint is there or failed", DEADLINE_S)
+
+
 DEEDS: dict[str, Deed] = {
     "standby": lambda soaked, _: soaked.sleep(),
     "stop": lambda soaked, _: soaked.stop(),
@@ -55,6 +67,7 @@ DEEDS: dict[str, Deed] = {
     "machine dies": lambda soaked, _: soaked.kill_body(),
     "host dies": _host_dies,
     "worker dies": _worker_dies,
+    "power cut": _power_cut,
 }
 
 

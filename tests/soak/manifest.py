@@ -1,8 +1,8 @@
 """Runs INSIDE a machine, as `python3 -c TEXT FOLDER`: every file below it, as JSON lines, in the order of paths' bytes.
 
-Sent by `workspace.py`. Stdlib only, and small enough for one argument. What a checkpoint must give back is all here:
-path, type, mode, owner, extended attributes, link targets, content. `change` makes a next state of the tree,
-as another seed makes another; everything is on the disk when it returns.
+Sent by `workspace.py`, and run as root there. Stdlib only, and small enough for one argument. What a checkpoint must
+give back is all here: path, type, mode, owner, extended attributes, link targets, content. `change` makes a next state
+of the tree, as another seed makes another; everything is on the disk when it returns.
 """
 
 import base64
@@ -12,9 +12,18 @@ import json
 import os
 import random
 import stat
+import struct
 import sys
 
-KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink", stat.S_IFIFO: "fifo"}
+KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink", stat.S_IFIFO: "fifo",
+         stat.S_IFSOCK: "socket", stat.S_IFCHR: "character_device", stat.S_IFBLK: "block_device"}
+MADE = ["file", "file", "file", "sparse", "hard", "symlink", "fifo", "socket", "device"]
+
+
+#: user::rw-, user:1000:r--, group::r--, mask::r--, other::---
+ACCESS_LIST = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, perm, who) for tag, perm, who in (
+    (1, 6, 0xFFFFFFFF), (2, 4, 1000), (4, 4, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF)))
+NET_BIND = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
 
 
 def text(data):
@@ -40,6 +49,8 @@ def row(path, top):
         said.update(size=found.st_size, sha256=content(path))
     if kind == "symlink":
         said["target"] = text(os.readlink(path))
+    if kind.endswith("device"):
+        said["device"] = found.st_rdev
     return said
 
 
@@ -73,25 +84,45 @@ def change(top, seed):
 def make(path, chance):
     if os.path.lexists(path):
         return
-    kind = chance.choice(["file", "file", "file", "sparse", "symlink", "fifo"])
+    kind = chance.choice(MADE)
+    owner = chance.choice([0, 1000, 54321])
     if kind == "symlink":
         os.symlink(b"../" + path[-5:], path)
     elif kind == "fifo":
         os.mkfifo(path, 0o600)
+    elif kind == "socket":
+        os.mknod(path, stat.S_IFSOCK | 0o640)
+    elif kind == "device":
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    elif kind == "hard" and (others := files_beside(path)):
+        os.link(chance.choice(others), path)
     else:
         with open(path, "wb") as file:
             if kind == "sparse":
                 file.seek(chance.randrange(1 << 20))
             file.write(chance.randbytes(chance.randrange(60_000)))
+        os.chown(path, owner, owner)
         os.chmod(path, chance.choice([0o600, 0o644, 0o4755, 0o440]) | 0o200)
         tag(path, chance)
+    os.chown(path, owner, owner, follow_symlinks=False)
+    if kind == "file" and chance.random() < 0.3:
+        os.chmod(path, 0o6755)
+
+
+def files_beside(path):
+    folder = os.path.dirname(path)
+    found = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+    return [other for other in found if stat.S_ISREG(os.lstat(other).st_mode)]
 
 
 def tag(path, chance):
-    """A file system without attributes has none in any manifest."""
+    """A file system without attributes has none in any manifest. The last two are an access list and a capability."""
     value = chance.randbytes(8)
-    with contextlib.suppress(OSError):
-        os.setxattr(path, "user.soak", value)
+    for name, content in (("user.soak", value), ("system.posix_acl_access", ACCESS_LIST),
+                          ("security.capability", NET_BIND)):
+        if chance.random() < 0.5:
+            with contextlib.suppress(OSError):
+                os.setxattr(path, name, content)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from sandboxes import errors, signals
 from sandboxes.hostlink import HostLink
 from sandboxes.lifecycle import OperationKind
 from sandboxes.models import Lease, PlanRun, Sandbox
+from tests.remains import leases_left, remains
 from tests.upstairs.conftest import actor, converge, make, person
 from tests.upstairs.hostd import Hostd
 from workspaces import reconcile, services
@@ -91,6 +92,7 @@ def no_phantoms(hostd: Hostd) -> None:
     known = set(Workspace.objects.values_list("pk", flat=True))
     assert set(hostd.live()) <= known, "a machine that nobody owns"
     assert set(Sandbox.objects.values_list("pk", flat=True)) <= known
+    assert remains(hostd.folder / "state") == [] and leases_left() == []
 
 
 @pytest.mark.django_db

@@ -143,6 +143,34 @@ def test_a_damaged_memory_starts_from_the_disk_and_an_event_says_so(box: Workspa
     assert last(box, "workspace.memory_dropped").data["reason"] == "memory_image_damaged"
 
 
+def test_memories_of_another_kind_of_host_start_from_the_disk_each_time_and_are_not_tried_for_ever(
+        box: Workspace, ann: User, sleepy: Hostd) -> None:
+    """Field case 022: the host was upgraded while it slept."""
+    from sandboxes import machines
+    from sandboxes.models import Host
+    from workspaces import courier
+
+    (home(sleepy, box) / "file").write_text("one")
+    v1 = taken(ann, box, "v1", memory=True)
+    services.standby(actor(ann), box)
+    converge(box.pk)
+    for image in (sleepy.folder / "state" / "machines" / box.pk).glob("**/memory"):
+        image.write_text("foreign")
+    services.start(actor(ann), box)
+    assert converge(box.pk).state == "running"
+    (home(sleepy, box) / "file").write_text("two")
+    v1.refresh_from_db()
+    assert not v1.memory_usable, "it is known before anybody restores it"
+    restores.restore(actor(ann), v1)
+    assert converge(box.pk).state == "running"
+    assert (home(sleepy, box) / "file").read_text() == "one"
+    host = Host.objects.get()
+    while (answer := machines.link(host).feed(host.feed_seq, 0))["facts"]:
+        courier.take_in(host, answer)
+    assert last(box, "workspace.memory_dropped").data["reason"] == "memory_image_unfit"
+    assert "workspace.failed" not in kinds(box)
+
+
 def test_a_standby_that_fails_leaves_it_running_and_says_why(box: Workspace, ann: User, sleepy: Hostd,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, OperationKind.PARK, errors.DiskFull("3 MiB are missing"))
