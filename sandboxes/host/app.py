@@ -15,6 +15,7 @@ from sandboxes.drivers.base import Driver
 from sandboxes.host import capacity, http, log, requests
 from sandboxes.host.adopt import adopt, let_go
 from sandboxes.host.execs_http import ExecsHttp
+from sandboxes.host.figures import Figures
 from sandboxes.host.files import FilesHttp
 from sandboxes.host.look.routes import LookHttp
 from sandboxes.host.machines import Machines
@@ -29,13 +30,13 @@ from sandboxes.lifecycle import Phase
 MACHINES = web.AppKey("machines", Machines)
 OPERATION_WAIT_S = 10.0
 FEED_WAIT_S = 60.0
-FIGURES = frozenset((
-    "cpu_s", "memory_used_bytes", "memory_total_bytes", "disk_used_bytes", "disk_total_bytes", "load1"))
 
 
 class MachinesHttp:
-    def __init__(self, machines: Machines, operations: Operations, images: dict[str, str], warmth: Warmth) -> None:
+    def __init__(self, machines: Machines, operations: Operations, images: dict[str, str], warmth: Warmth,
+                 figures: Figures) -> None:
         self._machines, self._operations, self._images, self._warmth = machines, operations, images, warmth
+        self._figures = figures
 
     def routes(self) -> list[web.RouteDef]:
         one = "/v1/machines/{mid}"
@@ -82,14 +83,7 @@ class MachinesHttp:
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         http.Query(request).done()
-        link = await self._machines.running_body(request.match_info["mid"]).soon(5)
-        said = await link.request("metrics", {}, timeout_s=10)
-        return http.reply({name: value for name, value in said.items() if name in FIGURES and _is_figure(value)})
-
-
-def _is_figure(value: object) -> bool:
-    """JSON of a guest may hold NaN, or a million digits."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**63
+        return http.reply(await self._figures.shown(request.match_info["mid"]))
 
 
 def _version() -> str:
@@ -106,10 +100,11 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     terminals = TerminalHttp(machines)
     warmth = Warmth(driver)
     sampler = Sampler(machines)
+    figures = Figures(machines)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
                  LookHttp(machines, operations),
-                 MachinesHttp(machines, operations, images, warmth)):
+                 MachinesHttp(machines, operations, images, warmth, figures)):
         app.router.add_routes(part.routes())
 
     async def life(_app: web.Application) -> AsyncIterator[None]:
@@ -117,7 +112,9 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
         log.line("hostd.ready", machines=len(machines.bodies))
         warmth.begin()
         sampler.begin()
+        figures.begin()
         yield
+        await figures.end()
         await sampler.end()
         await warmth.end()
         await operations.close()

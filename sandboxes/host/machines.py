@@ -77,6 +77,9 @@ class Machines:
             raise NotRunning("the machine is stopping", reason="stopping")
         return body
 
+    def is_remembered(self, machine_id: str) -> bool:
+        return self.registry.find(machine_id).phase is not Phase.ABSENT
+
     def worked(self, machine_id: str) -> None:
         """Somebody asked something of its guest."""
         meter = self.meters.get(machine_id)

@@ -229,4 +229,4 @@ async def test_the_host_tells_what_it_has_and_what_is_spoken_for(hostd: Hostd, m
     assert host["feed_seq"] >= 1 and host["capacity"]["memory_mib"] > 0
     listed = (await hostd.call("GET", "/v1/machines")).json["results"]
     assert [one["machine_id"] for one in listed] == [machine]
-    assert (await hostd.call("GET", f"/v1/machines/{machine}/metrics")).json["memory_total_bytes"] > 0
+    assert (await hostd.call("GET", f"/v1/machines/{machine}/metrics")).json["now"]["memory_total_bytes"] > 0

@@ -217,8 +217,9 @@ LOOKS: Json = {
 }
 REST: Json = {
     "/api/v1/workspaces/{id}/metrics": {
-        "get": operation("metrics_get", "workspaces", "workspaces:read", "What it uses now; never wakes it",
-                         [WORKSPACE], answers(READING, s200=of("Metrics", "Figures of the guest"))),
+        "get": operation("metrics_get", "workspaces", "workspaces:read", "What it uses, and used; never wakes it",
+                         [WORKSPACE], answers(READING, s200=of(
+                             "Metrics", "The guest's own figures; `now` is null where it does not run"))),
     },
 }
 HEALTH: Json = {"/healthz": {"get": {

@@ -72,5 +72,13 @@ SCHEMAS: dict[str, Json] = {
     "MoveRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, to=PATH_TEXT, to_encoded=PATH_TEXT,
                           overwrite=FLAG),
     "ChmodRequest": closed(["mode"], path=PATH_TEXT, path_encoded=PATH_TEXT, mode=TEXT),
-    "Metrics": {"type": "object", "additionalProperties": True},
+    "Figures": answer(
+        ["at", "cpu_percent"], at={"type": "string", "format": "date-time"},
+        cpu_percent={"type": "number", "nullable": True, "description": "Of one processor, since the sample before"},
+        cpu_s={"type": "number"}, load1={"type": "number"}, memory_used_bytes=COUNT, memory_total_bytes=COUNT,
+        disk_used_bytes=COUNT, disk_total_bytes=COUNT, network_rx_bytes=COUNT, network_tx_bytes=COUNT),
+    "Metrics": answer(
+        ["now", "history", "interval_s"], reason=MAYBE_TEXT, interval_s={"type": "number"},
+        now={"allOf": [{"$ref": "#/components/schemas/Figures"}], "nullable": True},
+        history={"type": "array", "items": {"$ref": "#/components/schemas/Figures"}}),
 }

@@ -20,7 +20,19 @@ def metrics(_stream: Stream, _params: dict[str, Any]) -> dict[str, Any]:
         "memory_used_bytes": (memory["MemTotal"] - memory["MemAvailable"]) * 1024,
         "disk_total_bytes": disk.f_blocks * disk.f_frsize,
         "disk_used_bytes": (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
+        **_network(),
     }
+
+
+def _network() -> dict[str, int]:
+    """Of all interfaces but the loopback, since they came up. A kernel without a network has none."""
+    try:
+        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    except OSError:
+        return {}
+    fields = [line.partition(":")[2].split() for line in lines if line.partition(":")[0].strip() != "lo"]
+    return {"network_rx_bytes": sum(int(words[0]) for words in fields),
+            "network_tx_bytes": sum(int(words[8]) for words in fields)}
 
 
 def _memory_kib() -> dict[str, int]:
