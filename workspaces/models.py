@@ -63,7 +63,7 @@ class Workspace(models.Model):
     fork_batch = models.CharField(max_length=20, blank=True, default="", db_index=True)
 
     # Visible state: written by announce alone.
-    state = models.CharField(max_length=12, default="creating", db_index=True)
+    state = models.CharField(max_length=12, default="creating")
     state_reason = models.CharField(max_length=60, blank=True, default="")
     was_running = models.BooleanField(default=False, help_text="It has run once, so a start is no creation")
     event_seq = models.PositiveBigIntegerField(default=0)
@@ -88,7 +88,9 @@ class Workspace(models.Model):
         ordering: ClassVar[list[str]] = ["-created_at", "-id"]
         indexes: ClassVar[list[Any]] = [
             models.Index(fields=["owner", "-created_at", "-id"], name="workspace_list"),
+            models.Index(fields=["owner", "state", "-created_at", "-id"], name="workspace_list_state"),
             models.Index(fields=["-created_at", "-id"], name="workspace_recent"),
+            models.Index(fields=["state", "-created_at", "-id"], name="workspace_state"),
             models.Index(fields=["intent", "purge_at"], name="workspace_purge"),
         ]
         constraints: ClassVar[list[Any]] = [

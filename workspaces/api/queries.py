@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -64,15 +64,20 @@ def check_wait(request: HttpRequest) -> None:
         raise refuse("timeout_s", f"A number from 0 to {MAX_WAIT_S}.")
 
 
-def page(request: HttpRequest, rows: QuerySet[Any], show: Callable[[list[Any]], list[dict[str, Any]]]
-         ) -> dict[str, Any]:
-    """`{"results","next"}` of rows ordered newest first by (created_at, pk)."""
+def page(request: HttpRequest, rows: QuerySet[Any] | Sequence[QuerySet[Any]],
+         show: Callable[[list[Any]], list[dict[str, Any]]]) -> dict[str, Any]:
+    """`{"results","next"}` of rows ordered newest first by (created_at, pk). Several sets that share no row are paged
+    as one: each by its own index, where one condition for all would make the database sort everything."""
     limit = whole(request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     cursor = text(request, "cursor")
+    parts = [rows] if isinstance(rows, QuerySet) else list(rows)
     if cursor:
         at, pk = _read_cursor(cursor)
-        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
-    found = list(rows.order_by("-created_at", "-pk")[:limit + 1])
+        # The first condition is what an index can begin at; the second is exact.
+        parts = [part.filter(Q(created_at__lte=at), Q(created_at__lt=at) | Q(pk__lt=pk)) for part in parts]
+    found = [row for part in parts for row in part.order_by("-created_at", "-pk")[:limit + 1]]
+    if len(parts) > 1:
+        found = sorted(found, key=lambda row: (row.created_at, row.pk), reverse=True)[:limit + 1]
     more = len(found) > limit
     found = found[:limit]
     return {"results": show(found), "next": next_url(request, cursor=_cursor_of(found[-1])) if more else None}

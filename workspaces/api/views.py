@@ -53,7 +53,7 @@ class WorkspaceList(APIView):
                    parameters=[*LIST, *WORKSPACE_FILTERS], responses=WorkspaceOut(many=True))
     def get(self, request: Request) -> Response:
         actor = actor_of(request)
-        rows = _filtered(request, selectors.workspaces_of(actor, metadata=True))
+        rows = [_filtered(request, part) for part in selectors.workspaces_by_index(actor, metadata=True)]
         return Response(queries.page(request, rows, lambda found: shapes.workspaces(found, actor, request)))
 
     @extend_schema(operation_id="workspaces_create", summary="Make a workspace; it starts at once",
