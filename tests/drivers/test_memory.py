@@ -163,8 +163,8 @@ async def test_a_capture_outlives_the_machine_and_its_template(qemu_world: World
         hidden.rename(templates.folder)
 
 
-async def test_a_capture_that_fails_leaves_the_machine_running_on_a_disk_that_is_whole(qemu_world: World,
-                                                                                      tmp_path: Path, monkeypatch):
+async def test_a_capture_or_a_rest_that_fails_leaves_the_machine_running_on_a_disk_that_is_whole(
+        qemu_world: World, tmp_path: Path, monkeypatch):
     world, driver = qemu_world, qemu_world.driver()
     home, spec = world.machine()
     machine = await driver.launch(home, spec, silent)
@@ -174,23 +174,22 @@ async def test_a_capture_that_fails_leaves_the_machine_running_on_a_disk_that_is
     def fail(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(snapshot.pages, "save_pages", fail)
-        with pytest.raises(OSError, match="No space"):
-            await machine.capture(tmp_path / "broken")
-    assert snapshot.read_image(tmp_path / "broken") is None
-    await guest.run("echo two >> file; sync")
-    with monkeypatch.context() as broken:
-        broken.setattr(snapshot, "_take_paused", fail)
-        with pytest.raises(OSError, match="No space"):
-            await machine.capture(tmp_path / "broken-early")
-    await guest.run("echo three >> file; sync")
+    for module, name, word in ((snapshot.pages, "save_pages", "two"), (snapshot, "_take_paused", "three"),
+                               (snapshot, "write_image", "four")):
+        with monkeypatch.context() as broken:
+            broken.setattr(module, name, fail)
+            for rest in (False, True):
+                into = tmp_path / f"{name}-{rest}"
+                with pytest.raises(OSError, match="No space"):
+                    await (machine.park(into, nothing) if rest else machine.capture(into))
+                assert snapshot.read_image(into) is None
+        await guest.run(f"echo {word} >> file; sync")
     await machine.capture(tmp_path / "whole")
-    await guest.run("echo four >> file; sync")
+    await guest.run("echo five >> file; sync")
     await guest.link.close()
     await machine.kill()
     relaunched = await world.guest(await driver.launch(home, spec, silent), 2)
-    assert await relaunched.run("cat file") == "one\ntwo\nthree\nfour"
+    assert await relaunched.run("cat file") == "one\ntwo\nthree\nfour\nfive"
 
 
 async def test_a_capture_without_room_is_refused_before_the_machine_is_paused(qemu_world: World, tmp_path: Path,

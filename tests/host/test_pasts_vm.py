@@ -289,6 +289,59 @@ async def test_what_rests_can_be_captured_stopped_and_gone_back_to_and_a_bad_ima
     await names_a_disk_that_nobody_can_read(hostd, mid)
 
 
+#: As root, so that not even what is kept for root is left: no byte, and hardly an inode.
+FILL = """cd /root && n=0; for size in 1000M 100M 10M 1M 64K 4K; do while fallocate -l $size fill-$n 2>/dev/null; do
+n=$((n+1)); done; rm -f fill-$n; done; df --output=avail / | tail -1"""
+#: Each row's sum is in the row: half a transaction would show.
+ROWS = """
+import sqlite3, time
+base = sqlite3.connect("rows.db", isolation_level=None)
+base.execute("create table if not exists rows (n integer primary key, text text)")
+base.execute("create table if not exists counts (of text primary key, n integer)")
+while True:
+    base.execute("begin")
+    base.execute("insert into rows (text) values (hex(randomblob(500)))")
+    base.execute("insert or replace into counts select 'rows', count(*) from rows")
+    base.execute("commit")
+"""
+CHECK_ROWS = """
+import sqlite3
+base = sqlite3.connect("rows.db")
+print(base.execute("pragma integrity_check").fetchone()[0],
+      base.execute("select (select count(*) from rows) = coalesce((select n from counts), 0)").fetchone()[0])
+"""
+
+
+async def test_disks_alone_are_whole_under_load_and_a_full_one_locks_nobody_out(hostd: Hostd):
+    """Checkpoints without memory while a database writes; then a guest without a free byte, and its enlarging."""
+    mid, _counter = await counting(hostd)
+    await hostd.exec(mid, ["python3", "-c", ROWS], background=True)
+    await text(hostd, mid, "until [ $(stat -c %s rows.db || echo 0) -gt 50000 ]; do sleep 0.1; done")
+    points = [f"busy{number}" for number in range(3)]
+    for point in points:
+        taken = await done(hostd, mid, "capture", 1, checkpoint_id=point, memory=False)
+        assert taken["consistency"] == "clean"
+    for generation, point in enumerate(points, start=2):
+        await done(hostd, mid, "rollback", generation, checkpoint_id=point, memory=False)
+        await done(hostd, mid, "boot", generation, spec=spec(mid, generation, "box"))
+        assert (await hostd.exec(mid, ["python3", "-c", CHECK_ROWS]))["stdout"] == "ok 1\n"
+    assert await text(hostd, mid, FILL, user="root") == "0"
+    await done(hostd, mid, "park", 5)
+    await done(hostd, mid, "boot", 5, spec=spec(mid, 5, "box"))
+    await done(hostd, mid, "capture", 5, checkpoint_id="full", memory=True)
+    refused = await hostd.call("PUT", f"/v1/machines/{mid}/files/content?path=/home/user/x", data=b"x" * 100_000)
+    assert refused.json["code"] == "guest_disk_full"
+    listed = await hostd.call("GET", f"/v1/machines/{mid}/files?path=/home/user")
+    assert "/home/user/rows.db" in {row["path"] for row in listed.json["entries"]}
+    await done(hostd, mid, "rollback", 6, checkpoint_id="full", memory=True)
+    await done(hostd, mid, "boot", 6, spec=spec(mid, 6, "box", disk_gib=6))
+    assert int(await text(hostd, mid, "df --output=avail -BM / | tail -1 | tr -d M")) > 1500, "enlarged in its sleep"
+    assert (await hostd.call("DELETE", f"/v1/machines/{mid}/files?path=/home/user/rows.db")).status == 204
+    await done(hostd, mid, "shutdown", 6)
+    await done(hostd, mid, "boot", 7, spec=spec(mid, 7, "box", disk_gib=6))
+    assert await text(hostd, mid, "cat counter")
+
+
 async def names_a_disk_that_nobody_can_read(hostd: Hostd, mid: str) -> None:
     """Which files make it was cut short, both copies. Everything else goes on, and a checkpoint of it heals it."""
     hostd.kill9()
