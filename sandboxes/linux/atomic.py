@@ -31,6 +31,18 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def sync_files(folder: Path) -> None:
+    """All files of a folder and their names, at once: written one after another first, they cost one commit."""
+    for path in folder.iterdir():
+        if path.is_file():
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+    sync_folder(folder)
+
+
 def publish(aside: Path, final: Path) -> None:
     """Makes a complete file at `aside` known as `final`, on the same file system, durably."""
     fd = os.open(aside, os.O_RDONLY)

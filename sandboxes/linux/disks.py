@@ -1,7 +1,7 @@
 """A machine's disk: a base image, frozen layers over it, and one writable qcow2 head. Files, not hypervisors.
 
-Called by the drivers. Calls qemu-img through `processes.py`. A head becomes known only when complete; which files
-make the chain is written in `chain.json`, published whole. Layers are never written again.
+Called by the drivers. Calls `qcow2.py` for fresh heads and qemu-img through `processes.py`. A head becomes known only
+when complete; which files make the chain is written in `chain.json`, published whole. Layers are never written again.
 
     base.img (raw, shared by hard link) ◀── layer-1.qcow2 ◀── … ◀── head-N.qcow2
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -19,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.errors import DiskFull, StepFailed
-from sandboxes.linux import atomic
+from sandboxes.linux import atomic, qcow2
 from sandboxes.linux.processes import ProcessFailed, run
 from sandboxes.linux.space import reserved
 
 GIB = 1 << 30
 #: A fresh head's own tables, and room for the guest's first writes.
 HEAD_BYTES = 16 << 20
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,10 @@ def read_chain(folder: Path) -> Chain | None:
     return None
 
 
-def write_chain(folder: Path, chain: Chain) -> None:
+def write_chain(folder: Path, chain: Chain, *, durable: bool = True) -> None:
     """The copy first: it may speak of a head that holds nothing yet, never of one that is a layer by now."""
     atomic.write_json(folder / COPY, asdict(chain), durable=False)
-    atomic.write_json(folder / "chain.json", asdict(chain))
+    atomic.write_json(folder / "chain.json", asdict(chain), durable=durable)
 
 
 async def create(folder: Path, base: Path, disk_gib: int) -> Chain:
@@ -98,11 +100,15 @@ async def adopt(folder: Path, source: Path, before_swap: Callable[[], Awaitable[
     """The disk of `folder` becomes a fresh head over the frozen chain in `source`; files nobody names then go.
 
     All that can fail for want of space is done first, then `before_swap` (it ends the body), then one rename: up to it
-    the disk is what it was, whatever happens.
+    the disk is what it was, whatever happens. A disk that is so already (nothing was written since it was parked, or
+    since it was adopted) stays.
     """
     frozen = read_chain(source)
     if frozen is None:
         raise StepFailed("this capture has no disk")
+    present = read_chain(folder) if before_swap is nothing else None
+    if present is not None and _is_untouched_over(folder, present, source, frozen):
+        return present
     folder.mkdir(parents=True, exist_ok=True)
     with reserved(folder, HEAD_BYTES, "a machine's disk"):
         try:
@@ -119,6 +125,17 @@ async def adopt(folder: Path, source: Path, before_swap: Callable[[], Awaitable[
     return chain
 
 
+def _is_untouched_over(folder: Path, chain: Chain, source: Path, frozen: Chain) -> bool:
+    """By the files themselves, not by a note: a head that a wake wrote into before it failed does not count."""
+    stands_on = [folder / name for name in chain.below_head()]
+    wanted = [source / name for name in (*frozen.below_head(), frozen.head)]
+    try:
+        same = len(stands_on) == len(wanted) and all(map(Path.samefile, stands_on, wanted))
+    except OSError:
+        return False
+    return same and chain.size_bytes == frozen.size_bytes and qcow2.is_empty(folder / chain.head)
+
+
 async def freeze(folder: Path, into: Path) -> Chain:
     """Of a disk without a body: its head becomes a layer, named in `into` together with all below; a fresh head opens.
 
@@ -133,14 +150,15 @@ async def freeze(folder: Path, into: Path) -> Chain:
         await create_head(folder, grown)
         write_chain(folder, grown)
         name_frozen(folder, grown, into)
+        await asyncio.to_thread(atomic.sync_files, into)
     return grown
 
 
 def name_frozen(folder: Path, grown: Chain, into: Path) -> None:
-    """The layers of `grown` under names in `into`, then the chain that makes them a disk."""
+    """The layers of `grown` under names in `into`, then the chain that makes them a disk. The caller syncs them."""
     for name in (grown.base, *grown.layers):
         share(folder / name, into / name)
-    write_chain(into, Chain(grown.base, grown.layers[:-1], grown.layers[-1], grown.size_bytes))
+    write_chain(into, Chain(grown.base, grown.layers[:-1], grown.layers[-1], grown.size_bytes), durable=False)
 
 
 def _share_layer(source: Path, folder: Path) -> str:
@@ -211,21 +229,22 @@ def data_extents(fd: int, size: int) -> list[tuple[int, int]]:
 
 
 async def create_head(folder: Path, chain: Chain) -> Path:
-    """Makes the chain's head file over its topmost layer, complete before it has its name."""
+    """Makes the chain's head file over its topmost layer, complete before it has its name. That name means nothing
+    until a chain speaks of it, and `write_chain` makes both durable.
+    """
     below = chain.below_head()
-    backing = ["-b", below[-1], "-F", "qcow2" if chain.layers else "raw"] if below else []
-    aside = folder / f".{chain.head}.new"
-    argv = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-o", "lazy_refcounts=off,compat=1.1", *backing,
-            str(aside), str(chain.size_bytes)]
+    aside, final = folder / f".{chain.head}.new", folder / chain.head
+    aside.unlink(missing_ok=True)
     try:
-        await run(argv)
-        atomic.publish(aside, folder / chain.head)
-    except (ProcessFailed, OSError) as error:
+        await asyncio.to_thread(qcow2.write_empty, aside, chain.size_bytes, below[-1] if below else "",
+                                "qcow2" if chain.layers else "raw")
+        aside.rename(final)
+    except OSError as error:
         aside.unlink(missing_ok=True)
-        if "No space left" in str(error):
+        if error.errno in NO_SPACE:
             raise DiskFull(f"no space for a disk head: {error}") from error
         raise StepFailed(f"disk head: {error}") from error
-    return folder / chain.head
+    return final
 
 
 async def repair(head: Path) -> str:

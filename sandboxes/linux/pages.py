@@ -1,26 +1,51 @@
-"""The private pages of a mapping in another process: found by pagemap, read and written through /proc/PID/mem.
+"""The private pages of a mapping in another process: found by pagemap, read and written as that process's memory.
 
 Called by `drivers/qemu/snapshot.py`. Knows processes and pages, never machines. A page counts as private when it is
 present and not file-backed, or swapped: that is what was written since a file was mapped privately. Blocking: callers
 use a thread.
 
-    pages file:  magic, number of runs, then (offset, length) of each run, then the runs' bytes in order
+    pages file:  the runs' bytes in order, then (offset, length) of each run, then their number and a magic word
+
+Of files that hold a memory together the newer says more: `save_pages` given the former ones writes only what differs.
 """
 
 from __future__ import annotations
 
 import array
+import contextlib
+import ctypes
 import os
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from sandboxes.linux import checksums
 
 PAGE = 4096
-PRESENT, SWAPPED, FILE = 1 << 63, 1 << 62, 1 << 61
-MAGIC = b"BERTHPG1"
-HEADER = struct.Struct("<8sQ")
+#: Bits of an entry's highest byte.
+PRESENT, SWAPPED, FILE = 1 << 7, 1 << 6, 1 << 5
+_IS_PRIVATE = bytes(bool(high & SWAPPED or (high & PRESENT and not high & FILE)) for high in range(256))
+_RUN = re.compile(b"\1+")
+MAGIC = b"BERTHPG2"
+TRAILER = struct.Struct("<Q8s")
 CHUNK = 1 << 20
+NOWHERE = -1
+#: A place among former files: the file's number above, its offset below.
+PLACE_BITS = 44
+#: Blocks that wait to be summed and written while the next ones are read.
+BLOCKS_WAITING = 8
+SYNC_FILE_RANGE_WRITE = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.process_vm_readv.restype = _libc.process_vm_writev.restype = ctypes.c_ssize_t
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
 @dataclass(frozen=True)
@@ -30,6 +55,15 @@ class Mapping:
     pid: int
     address: int
     size: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """`bytes` of memory are in the new file, of `private_bytes` that differ from the base; `checksum` is the file's."""
+
+    bytes: int
+    private_bytes: int
+    checksum: str
 
 
 def find_mapping(pid: int, inode: int, size: int) -> Mapping:
@@ -48,22 +82,14 @@ def find_mapping(pid: int, inode: int, size: int) -> Mapping:
 
 
 def private_runs(mapping: Mapping) -> list[tuple[int, int]]:
-    """Runs (offset, length) of pages that differ from the file, or may."""
+    """Runs (offset, length) of pages that differ from the file, or may. While the machine stands still: so no loop
+    goes over pages.
+    """
     with Path(f"/proc/{mapping.pid}/pagemap").open("rb", buffering=0) as file:
         file.seek(mapping.address // PAGE * 8)
-        entries = array.array("Q", _read_exactly(file.fileno(), mapping.size // PAGE * 8))
-    runs: list[tuple[int, int]] = []
-    start = -1
-    for index, entry in enumerate(entries):
-        private = entry & SWAPPED or (entry & PRESENT and not entry & FILE)
-        if private and start < 0:
-            start = index
-        elif not private and start >= 0:
-            runs.append((start * PAGE, (index - start) * PAGE))
-            start = -1
-    if start >= 0:
-        runs.append((start * PAGE, (len(entries) - start) * PAGE))
-    return runs
+        entries = _read_exactly(file.fileno(), mapping.size // PAGE * 8)
+    return [(found.start() * PAGE, (found.end() - found.start()) * PAGE)
+            for found in _RUN.finditer(entries[7::8].translate(_IS_PRIVATE))]
 
 
 def _read_exactly(fd: int, size: int) -> bytes:
@@ -77,59 +103,199 @@ def _read_exactly(fd: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def save_pages(mapping: Mapping, into: Path) -> int:
-    """Writes every private page into a pages file (not synced); answers the bytes of memory it holds."""
-    runs = private_runs(mapping)
-    memory = os.open(f"/proc/{mapping.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with into.open("wb") as file:
-            file.write(HEADER.pack(MAGIC, len(runs)))
-            file.write(array.array("Q", [figure for run in runs for figure in run]).tobytes())
-            for offset, length in runs:
-                for at in range(offset, offset + length, CHUNK):
-                    file.write(os.pread(memory, min(CHUNK, offset + length - at), mapping.address + at))
-    finally:
-        os.close(memory)
-    return sum(length for _offset, length in runs)
+# -- memory of another process -----------------------------------------------------------------------------------------
+
+def _transfer(call: ctypes._NamedFuncPointer, pid: int, buffer: bytearray, size: int, address: int) -> None:
+    """The whole of it, or OSError. The kernel stops early where a page is not there."""
+    local = (ctypes.c_char * size).from_buffer(buffer)
+    done = 0
+    while done < size:
+        ours, theirs = _Span(ctypes.addressof(local) + done, size - done), _Span(address + done, size - done)
+        moved = call(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0)
+        if moved <= 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), f"memory of process {pid}")
+        done += moved
 
 
-def load_pages(path: Path) -> Iterator[tuple[int, bytes]]:
+def _read_memory(mapping: Mapping, at: int, size: int) -> bytearray:
+    buffer = bytearray(size)
+    _transfer(_libc.process_vm_readv, mapping.pid, buffer, size, mapping.address + at)
+    return buffer
+
+
+# -- saving ------------------------------------------------------------------------------------------------------------
+
+class _Former:
+    """Where the latest bytes of each page lie among files that hold a memory together, the eldest first."""
+
+    def __init__(self, paths: Sequence[Path], size: int) -> None:
+        self._files: list[BinaryIO] = []
+        self._where = array.array("q", [NOWHERE]) * (size // PAGE)
+        #: 1 where a page does not follow, in its file, the one before it.
+        self._begins = bytearray(size // PAGE + 1)
+        try:
+            for path in paths:
+                self._add(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add(self, path: Path) -> None:
+        self._files.append(path.open("rb"))
+        at = len(self._files) - 1 << PLACE_BITS
+        for offset, length in _runs_of(self._files[-1]):
+            first, end = offset // PAGE, (offset + length) // PAGE
+            self._where[first:end] = array.array("q", range(at, at + length, PAGE))
+            self._begins[first:end + 1] = b"\1" + bytes(end - first - 1) + b"\1"
+            at += length
+
+    def pieces(self, offset: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """(offset, length, place) of what lies together, no longer than a chunk."""
+        first, end = offset // PAGE, (offset + length) // PAGE
+        while first < end:
+            longest = min(end, first + CHUNK // PAGE)
+            last = self._begins.find(1, first + 1, longest)
+            last = longest if last < 0 else last
+            yield first * PAGE, (last - first) * PAGE, self._where[first]
+            first = last
+
+    def read(self, place: int, length: int) -> bytes:
+        file = self._files[place >> PLACE_BITS]
+        return os.pread(file.fileno(), length, place & ((1 << PLACE_BITS) - 1))
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+
+def _changed(now: bytearray, before: bytes) -> Iterator[tuple[int, int]]:
+    """(start, end) of the pages in which they differ."""
+    if now == before:
+        return
+    start = -1
+    for at in range(0, len(now), PAGE):
+        differs = now[at:at + PAGE] != before[at:at + PAGE]
+        if differs and start < 0:
+            start = at
+        elif not differs and start >= 0:
+            yield start, at
+            start = -1
+    if start >= 0:
+        yield start, len(now)
+
+
+class _Writer:
+    """Bytes in order into a file, summed and written by a thread of its own while the caller reads on."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb", buffering=0)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pages")
+        self._waiting: list[Future[None]] = []
+        self._block = bytearray()
+        self._sum = checksums.Running()
+        self._written = 0
+
+    def add(self, data: bytes | bytearray) -> None:
+        self._block += data
+        while len(self._block) >= checksums.BLOCK:
+            self._send(bytes(self._block[:checksums.BLOCK]))
+            del self._block[:checksums.BLOCK]
+
+    def _send(self, block: bytes) -> None:
+        if len(self._waiting) >= BLOCKS_WAITING:
+            self._waiting.pop(0).result()
+        self._waiting.append(self._thread.submit(self._write, block))
+
+    def _write(self, block: bytes) -> None:
+        """The disk begins at once, so that little is left to wait for at the sync."""
+        view = memoryview(block)
+        while view:
+            view = view[self._file.write(view):]
+        _libc.sync_file_range(self._file.fileno(), ctypes.c_int64(self._written), ctypes.c_int64(len(block)),
+                              SYNC_FILE_RANGE_WRITE)
+        self._written += len(block)
+        self._sum.add(block)
+
+    def finish(self) -> str:
+        """The file's checksum, once all is written (not synced)."""
+        if self._block:
+            self._send(bytes(self._block))
+        for each in self._waiting:
+            each.result()
+        return self._sum.word()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._file.close()
+
+
+def save_pages(mapping: Mapping, into: Path, former: Sequence[Path] = ()) -> Saved:
+    """Writes private pages into a new pages file (not synced): all of them, or those that former files do not hold."""
+    private = private_runs(mapping)
+    runs: list[list[int]] = []
+    with contextlib.closing(_Former(former, mapping.size)) as known, contextlib.closing(_Writer(into)) as writer:
+        for run in private:
+            for offset, length, place in known.pieces(*run):
+                now = _read_memory(mapping, offset, length)
+                differing = [(0, length)] if place == NOWHERE else _changed(now, known.read(place, length))
+                for start, end in differing:
+                    writer.add(now if end - start == length else now[start:end])
+                    if runs and sum(runs[-1]) == offset + start:
+                        runs[-1][1] += end - start
+                    else:
+                        runs.append([offset + start, end - start])
+        writer.add(array.array("Q", [figure for run in runs for figure in run]).tobytes())
+        writer.add(TRAILER.pack(len(runs), MAGIC))
+        checksum = writer.finish()
+    return Saved(sum(length for _, length in runs), sum(length for _, length in private), checksum)
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+def _runs_of(file: BinaryIO) -> list[tuple[int, int]]:
+    """Raises ValueError when the file is not complete."""
+    size = os.fstat(file.fileno()).st_size
+    trailer = os.pread(file.fileno(), TRAILER.size, max(0, size - TRAILER.size))
+    count, magic = TRAILER.unpack(trailer) if len(trailer) == TRAILER.size else (0, b"")
+    table_at = size - TRAILER.size - count * 16
+    if magic != MAGIC or table_at < 0:
+        raise ValueError(f"{file.name} is not a pages file, or ends before its time")
+    figures = array.array("Q")
+    figures.frombytes(os.pread(file.fileno(), count * 16, table_at))
+    runs = list(zip(figures[::2], figures[1::2], strict=True))
+    if sum(length for _, length in runs) != table_at:
+        raise ValueError(f"{file.name} does not hold what it says")
+    return runs
+
+
+def load_pages(path: Path) -> Iterator[tuple[int, bytearray]]:
     """The chunks (offset, bytes) of a pages file. Raises ValueError when it is not complete."""
-    with path.open("rb") as file:
-        magic, count = HEADER.unpack(file.read(HEADER.size))
-        if magic != MAGIC:
-            raise ValueError(f"{path.name} is not a pages file")
-        figures = array.array("Q")
-        figures.frombytes(file.read(count * 16))
-        for offset, length in zip(figures[::2], figures[1::2], strict=True):
+    with path.open("rb", buffering=0) as file:
+        for offset, length in _runs_of(file):
             for at in range(offset, offset + length, CHUNK):
-                size = min(CHUNK, offset + length - at)
-                data = file.read(size)
-                if len(data) != size:
+                data = bytearray(min(CHUNK, offset + length - at))
+                if file.readinto(data) != len(data):
                     raise ValueError(f"{path.name} ends before its time")
                 yield at, data
 
 
 def write_pages(path: Path, mapping: Mapping) -> None:
     """Writes a pages file into the process's mapping."""
-    memory = os.open(f"/proc/{mapping.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        for offset, data in load_pages(path):
-            _write_exactly(memory, data, mapping.address + offset)
-    finally:
-        os.close(memory)
+    for offset, data in load_pages(path):
+        _transfer(_libc.process_vm_writev, mapping.pid, data, len(data), mapping.address + offset)
 
 
-def apply_pages(path: Path, fd: int, *, over_zeros: bool = True) -> None:
-    """Writes a pages file into a file of the memory's size. Over nothing but zeros, pages of zeros stay holes."""
+def apply_pages(path: Path, fd: int) -> None:
+    """Writes a pages file into a file of zeros of the memory's size; pages of zeros stay holes."""
     for offset, data in load_pages(path):
         for at in range(0, len(data), PAGE):
             page = data[at:at + PAGE]
-            if not over_zeros or page.count(0) != len(page):
+            if page.count(0) != len(page):
                 _write_exactly(fd, page, offset + at)
 
 
-def _write_exactly(fd: int, data: bytes, at: int) -> None:
+def _write_exactly(fd: int, data: bytearray, at: int) -> None:
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, at)

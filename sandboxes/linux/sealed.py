@@ -35,10 +35,6 @@ class SealedFiles:
                 self._by_source[key] = await asyncio.to_thread(_sealed_copy, path, size or status.st_size)
             return self._by_source[key]
 
-    async def one_off(self, path: Path, size: int) -> int:
-        """A sealed copy that one body alone will use: the caller's to close, gone with the last who maps it."""
-        return await asyncio.to_thread(_sealed_copy, path, size)
-
     async def zeros(self, size: int) -> int:
         """What a machine that boots cold maps: nothing but zeros."""
         async with self._lock:

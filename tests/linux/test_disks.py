@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes.errors import DiskFull, StepFailed
-from sandboxes.linux import disks, space
+from sandboxes.linux import disks, qcow2, space
 from sandboxes.linux.disks import GIB
 
 
@@ -76,10 +76,11 @@ async def test_what_is_being_written_counts_as_taken(tmp_path, monkeypatch):
 async def test_a_head_that_could_not_be_finished_has_no_name(tmp_path, base, monkeypatch):
     chain = await disks.create(tmp_path / "disk", base, 10)
 
-    def fail(aside: Path, final: Path) -> None:
+    def fail(aside: Path, *_: object) -> None:
+        aside.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(disks.atomic, "publish", fail)
+    monkeypatch.setattr(disks.qcow2, "write_empty", fail)
     with pytest.raises(DiskFull):
         await disks.create_head(tmp_path / "disk", chain.frozen(disks.fresh_head(tmp_path / "disk")))
     there = {path.name for path in (tmp_path / "disk").iterdir()}
@@ -94,6 +95,34 @@ async def test_a_capture_s_disk_is_adopted_under_names_that_cannot_clash(tmp_pat
     assert (tmp_path / "two" / adopted.layers[0]).samefile(tmp_path / "one" / chain.head)
     assert {p.name for p in (tmp_path / "two").glob("*.qcow2")} == {adopted.head, *adopted.layers}
     assert disks.read_chain(tmp_path / "one") == chain
+
+
+@pytest.mark.parametrize("size_bytes", [(1 << 30) + 512, 10 * GIB, 6 << 40])
+@pytest.mark.parametrize("backing", ["", "base.img"])
+def test_an_empty_head_is_what_qemu_s_own_tools_call_whole(tmp_path, size_bytes, backing):
+    (tmp_path / "base.img").write_bytes(b"B" * 65536)
+    head = tmp_path / "head.qcow2"
+    qcow2.write_empty(head, size_bytes, backing, "raw" if backing else "")
+    assert subprocess.run(["qemu-img", "check", "-q", head], check=False).returncode == 0
+    facts = facts_of(head)
+    assert (facts["virtual-size"], facts["format-specific"]["data"]["compat"]) == (size_bytes, "1.1")
+    assert (facts.get("backing-filename"), facts.get("backing-filename-format")) == (
+        ("base.img", "raw") if backing else (None, None))
+    assert qcow2.is_empty(head)
+    subprocess.run(["qemu-io", "-f", "qcow2", "-c", "write -P 7 0 4k", head], check=True, stdout=subprocess.DEVNULL)
+    assert not qcow2.is_empty(head)
+    assert subprocess.run(["qemu-img", "check", "-q", head], check=False).returncode == 0
+
+
+async def test_a_disk_that_stands_untouched_over_a_capture_is_not_made_again(tmp_path, base):
+    await disks.create(tmp_path / "disk", base, 10)
+    await disks.freeze(tmp_path / "disk", tmp_path / "capture")
+    chain = await disks.adopt(tmp_path / "disk", tmp_path / "capture")
+    assert await disks.adopt(tmp_path / "disk", tmp_path / "capture") == chain
+    head = tmp_path / "disk" / chain.head
+    subprocess.run(["qemu-io", "-f", "qcow2", "-c", "write 0 4k", head], check=True, stdout=subprocess.DEVNULL)
+    again = await disks.adopt(tmp_path / "disk", tmp_path / "capture")
+    assert again.head != chain.head and qcow2.is_empty(tmp_path / "disk" / again.head), "what a wake wrote is not kept"
 
 
 async def test_leaked_clusters_are_given_back_and_corruption_is_refused(tmp_path, base):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import random
 import secrets
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.linux import atomic, cgroups, pages
+from sandboxes.linux import atomic, cgroups, checksums, pages
 from sandboxes.linux.cgroups import Groups, Hierarchy, Limits
 from sandboxes.linux.processes import ProcessFailed, log_line, run, run_blocking
 from sandboxes.linux.sealed import SealedFiles, bounded_file, read_bounded
@@ -147,10 +148,33 @@ def test_private_pages_are_found_saved_and_written_into_another_mapping(tmp_path
         pages.find_mapping(os.getpid(), inode, size)
     first = pages.Mapping(os.getpid(), address_of(source), size)
     assert pages.private_runs(first) == [(3 * 4096, 2 * 4096), (9 * 4096, 4096), (20 * 4096, 4096)]
-    assert pages.save_pages(first, tmp_path / "pages") == 4 * 4096
+    saved = pages.save_pages(first, tmp_path / "pages")
+    assert saved == pages.Saved(4 * 4096, 4 * 4096, checksums.of_file(tmp_path / "pages"))
     pages.write_pages(tmp_path / "pages", pages.Mapping(os.getpid(), address_of(target), size))
     assert target[:] == source[:], "a page of zeros over a base that is not zero counts, too"
     assert os.pread(base, size, 0) == b"b" * size, "the base is untouched"
+
+
+def test_only_what_former_files_do_not_hold_is_saved_and_all_of_them_make_the_memory(tmp_path):
+    size = 2048 * mmap.PAGESIZE
+    base = os.memfd_create("base")
+    os.ftruncate(base, size)
+    source, target = (mmap.mmap(base, size, flags=mmap.MAP_PRIVATE) for _ in range(2))
+    mapping, other = (pages.Mapping(os.getpid(), address_of(memory), size) for memory in (source, target))
+    rng = random.Random(7)
+    files: list[Path] = []
+    for generation in range(4):
+        for page in {rng.randrange(2048) for _ in range(600)} | {0, 2047}:
+            at = page * mmap.PAGESIZE + rng.randrange(4000)
+            source[at:at + 8] = rng.randbytes(8)
+        files.append(tmp_path / f"pages-{generation}")
+        saved = pages.save_pages(mapping, files[-1], files[:-1])
+        assert saved.checksum == checksums.of_file(files[-1])
+        assert saved.bytes < saved.private_bytes or generation == 0
+    assert pages.save_pages(mapping, tmp_path / "nothing", files).bytes == 0
+    for path in files:
+        pages.write_pages(path, other)
+    assert target[:] == source[:]
 
 
 def test_a_pages_file_that_lost_its_end_is_refused(tmp_path):
