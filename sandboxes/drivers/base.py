@@ -9,6 +9,7 @@ agent speaks `sandboxes/guest/protocol.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +20,8 @@ from sandboxes.spec import MachineSpec, Shape
 OnStage = Callable[[str], None]
 #: What makes a prepared change true, called at the one moment when it may be; raises to call it off.
 Commit = Callable[[], Awaitable[None]]
+#: Entered when a machine is to stand still for a capture, left when it may go on.
+Still = AbstractAsyncContextManager[object]
 #: More files than this lie one upon another in no disk that a driver keeps in order (`collapse`).
 DEEPEST = 16
 
@@ -102,10 +105,11 @@ class LiveMachine(Protocol):
     async def fit_disk(self, disk_gib: int) -> None:
         """Tells the guest's root device its real size (a template has a placeholder's)."""
 
-    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
+    async def capture(self, into: Path, *, memory: bool = True, still: Still | None = None) -> Capture:
         """Captures disk and memory (or the disk alone) at one instant; the machine goes on over a fresh head.
 
-        The caller has quiesced the guest and its link if it wants `clean` consistency. On failure the machine goes on.
+        `still` is entered when all that can be done beforehand is, and left as soon as the machine may go on: it
+        quiesces the guest and its link for a caller who wants `clean` consistency. On failure the machine goes on.
         Where the capabilities deny memory images, memory is refused as Conflict, reason `no_memory_images`.
         """
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from sandboxes.drivers.base import Capabilities, Capture, Commit, MachineHome, OnStage, Use, nothing
+from sandboxes.drivers.base import Capabilities, Capture, Commit, MachineHome, OnStage, Still, Use, nothing
 from sandboxes.drivers.records import (
     forget_body,
     mark,
@@ -68,11 +68,12 @@ class FakeMachine:
     async def fit_disk(self, disk_gib: int) -> None:
         """A folder has no size of its own."""
 
-    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
+    async def capture(self, into: Path, *, memory: bool = True, still: Still | None = None) -> Capture:
         if memory:
             raise _no_memory_images()
-        began = time.monotonic()
-        await asyncio.to_thread(_copy_disk, self.home.disk, into)
+        async with still or contextlib.nullcontext():
+            began = time.monotonic()
+            await asyncio.to_thread(_copy_disk, self.home.disk, into)
         return Capture(into, (time.monotonic() - began) * 1000, 0, "")
 
     async def park(self, into: Path, commit: Commit) -> Capture:

@@ -24,7 +24,7 @@ from sandboxes.host.stream import StreamHttp
 from sandboxes.host.terminal import TerminalHttp
 from sandboxes.host.warm import Warmth
 from sandboxes.host.work import Sampler
-from sandboxes.lifecycle import Phase
+from sandboxes.lifecycle import OperationState, Phase
 
 #: What the application holds, for tests within the same process.
 MACHINES = web.AppKey("machines", Machines)
@@ -44,6 +44,7 @@ class MachinesHttp:
             web.get("/v1/host", self.host), web.get("/v1/feed", self.feed), web.get("/v1/machines", self.list),
             web.get(one, self.read), web.post(f"{one}/operations", self.operate),
             web.get(one + "/operations/{oid}", self.operation), web.get(f"{one}/metrics", self.metrics),
+            web.get(f"{one}/up", self.up),
         ]
 
     async def host(self, request: web.Request) -> web.StreamResponse:
@@ -58,8 +59,13 @@ class MachinesHttp:
         return http.reply(await self._machines.feed.read(after, wait_s))
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        http.Query(request).done()
+        """`brief`: what is known without a look at any file, for who asks of a thousand every few seconds."""
+        query = http.Query(request)
+        brief = query.flag("brief")
+        query.done()
         there = [machine for machine in self._machines.registry if machine.phase is not Phase.ABSENT]
+        if brief:
+            return http.reply({"results": [self._machines.glimpse(machine) for machine in there]})
         return http.reply({"results": [await self._machines.observe(machine) for machine in there]})
 
     async def read(self, request: web.Request) -> web.StreamResponse:
@@ -76,10 +82,20 @@ class MachinesHttp:
 
     async def operation(self, request: web.Request) -> web.StreamResponse:
         query = http.Query(request)
+        wait_s, observe = query.seconds("wait_s", 0.0, OPERATION_WAIT_S), query.flag("observe")
+        query.done()
+        machine_id = request.match_info["mid"]
+        operation = await self._operations.wait(machine_id, request.match_info["oid"], wait_s)
+        said = operation.to_json()
+        if observe and operation.state is OperationState.DONE:
+            said["machine"] = await self._machines.observe(self._machines.registry.find(machine_id))
+        return http.reply(said)
+
+    async def up(self, request: web.Request) -> web.StreamResponse:
+        query = http.Query(request)
         wait_s = query.seconds("wait_s", 0.0, OPERATION_WAIT_S)
         query.done()
-        operation = await self._operations.wait(request.match_info["mid"], request.match_info["oid"], wait_s)
-        return http.reply(operation.to_json())
+        return http.reply({"running": await self._machines.up(request.match_info["mid"], wait_s)})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         http.Query(request).done()

@@ -44,6 +44,8 @@ class Body:
         #: What execs that were running end with: set before the body is ended on purpose.
         self.lost_reason = "machine_died"
         self.ended = asyncio.Event()
+        #: Its phase is on the disk: it may be told that it runs.
+        self.settled = True
         self._link = link
         self._linked = asyncio.Event()
         if link is not None:

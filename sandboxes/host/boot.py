@@ -61,7 +61,7 @@ def _spoken_for(machines: Machines, spec: MachineSpec):  # type: ignore[no-untyp
 
 async def _boot(machines: Machines, machine: Machine, spec: MachineSpec, stage: Stage) -> None:
     parked = machine.phase is Phase.PARKED
-    await machines.registry.set_phase(machine, Phase.STARTING)
+    await machines.registry.set_phase(machine, Phase.STARTING, soon=True)
     try:
         if not parked or not await _boot_parked(machines, machine, spec, stage):
             await _boot_cold(machines, machine, spec, stage)
@@ -80,8 +80,10 @@ async def _boot_cold(machines: Machines, machine: Machine, spec: MachineSpec, st
     async with _body(machines, spec, epoch, stage, machines.driver.launch) as (live, link):
         await _awaken(live, link, spec, epoch, stage)
         stage("running")
+        await machines.registry.saved(machine)
         await machines.registry.set_phase(machine, Phase.RUNNING, epoch=epoch, memory_since=epoch)
     watch.put(machines, machine, Body(machine.machine_id, live, epoch, link))
+    machines.came_up(machine.machine_id)
     machines.tell(machine, "machine.running", _actor(machine), {"from": "disk"})
 
 
@@ -111,8 +113,11 @@ async def _boot_parked(machines: Machines, machine: Machine, spec: MachineSpec, 
         await wake.drop_memory(machines, machine, "memory_dropped")
         machines.tell(machine, "machine.memory_dropped", _actor(machine), {"reason": reason})
         return False
-    machines.tell(machine, "machine.running", _actor(machine), {"from": "memory"})
     await wake.go_on(machines, machine, body, point)
+    await machines.registry.saved(machine)
+    body.settled = True
+    machines.came_up(machine.machine_id)
+    machines.tell(machine, "machine.running", _actor(machine), {"from": "memory"})
     return True
 
 
@@ -162,9 +167,10 @@ async def _awaken(live: LiveMachine, link: GuestLink, spec: MachineSpec, epoch: 
         "entropy_b64": base64.b64encode(os.urandom(ENTROPY_BYTES)).decode(), **identity}, timeout_s=AGENT_S))
     stage("disk")
     await while_alive(live, live.fit_disk(spec.disk_gib))
-    stage("attach")
-    await while_alive(live, link.request("attach", {
-        **identity, "env": spec.env, "root": {"least_bytes": spec.disk_gib << 30}}, timeout_s=ATTACH_S))
+    if link.info.get("state") != "attached":
+        stage("attach")
+        await while_alive(live, link.request("attach", {
+            **identity, "env": spec.env, "root": {"least_bytes": spec.disk_gib << 30}}, timeout_s=ATTACH_S))
 
 
 def guest_machine_id(machine_id: str) -> str:

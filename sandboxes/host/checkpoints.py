@@ -7,7 +7,9 @@ that changed, whatever the disk holds. Running, parked, stopped: the phase stays
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +69,18 @@ async def _capture_running(machines: Machines, machine: Machine, step: Step, bes
     body = machines.running_body(machine.machine_id)
     capabilities = await machines.driver.capabilities()
     memory = step.operation.options["memory"] and capabilities.memory_images
-    step("quiesce")
-    async with quiet.at_rest(body, step.operation.grace_s) as rest:
-        step("capture")
-        execs = machines.execs(machine.machine_id).captured() if memory else []
-        taken = await body.live.capture(beside, memory=memory)
+    execs: list[Json] = []
+    rest = quiet.Rest()
+
+    @contextlib.asynccontextmanager
+    async def still() -> AsyncIterator[None]:
+        step("quiesce")
+        async with quiet.at_rest(body, step.operation.grace_s, rest):
+            step("capture")
+            execs.extend(machines.execs(machine.machine_id).captured() if memory else [])
+            yield
+
+    taken = await body.live.capture(beside, memory=memory, still=still())
     return Point(step.operation.options["checkpoint_id"], body.epoch, execs=execs,
                  result=_result(taken, rest.lasted_ms, rest.consistency))
 

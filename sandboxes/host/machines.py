@@ -12,7 +12,7 @@ from typing import Any
 
 from sandboxes.drivers.base import Driver, MachineHome
 from sandboxes.errors import NotFound, NotRunning, StepFailed
-from sandboxes.host import points
+from sandboxes.host import log, points
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.execs import Execs
 from sandboxes.host.feed import Feed
@@ -37,6 +37,10 @@ class Machines:
         self.meters: dict[str, Meter] = {}
         #: What a former hostd did not come to, being done.
         self.settling: set[asyncio.Task[None]] = set()
+        #: Who waits for a machine to run.
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        #: What an operation that is over left to be done, by machine: the next one waits for it.
+        self._left: dict[str, asyncio.Task[None]] = {}
         #: Bodies being made, whose memory and cpus are already spoken for: machine_id -> (cpus, memory_mib).
         self.reserved: dict[str, tuple[int, int]] = {}
 
@@ -86,6 +90,42 @@ class Machines:
         if meter is not None:
             meter.stamp()
 
+    def is_up(self, machine_id: str) -> bool:
+        """Its operation may not be over, but whoever calls into it is answered."""
+        body = self.bodies.get(machine_id)
+        return (body is not None and not body.ended.is_set() and body.settled
+                and self.registry.find(machine_id).phase is Phase.RUNNING)
+
+    async def up(self, machine_id: str, wait_s: float) -> bool:
+        """Whether it runs, waiting a while for it."""
+        if not self.is_up(machine_id) and wait_s > 0:
+            rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting = self._waiting.setdefault(machine_id, set())
+            waiting.add(rung)
+            await asyncio.wait({rung}, timeout=wait_s)
+            waiting.discard(rung)
+            if not waiting:
+                self._waiting.pop(machine_id, None)
+        return self.is_up(machine_id)
+
+    def came_up(self, machine_id: str) -> None:
+        for rung in self._waiting.get(machine_id, ()):
+            if not rung.done():
+                rung.set_result(None)
+
+    def leave(self, machine_id: str, task: asyncio.Task[None]) -> None:
+        self._left[machine_id] = task
+        self.settling.add(task)
+        task.add_done_callback(self.settling.discard)
+
+    async def undisturbed(self, machine_id: str) -> None:
+        """Returns when nothing of former operations is still being done to it."""
+        left = self._left.pop(machine_id, None)
+        if left is not None:
+            await asyncio.wait({left})
+            if not left.cancelled() and left.exception() is not None:
+                log.line("left.failed", machine_id=machine_id, error=str(left.exception()))
+
     def tell(self, machine: Machine, kind: str, actor: Json | None, data: Json) -> None:
         self.feed.append(kind, machine.machine_id, machine.generation, actor, data)
 
@@ -113,6 +153,10 @@ class Machines:
             "spec": machine.spec.to_json() if machine.spec else None, **await self._kept(machine),
             "work": self._work(machine),
         }
+
+    def glimpse(self, machine: Machine) -> Json:
+        return {"machine_id": machine.machine_id, "generation": machine.generation, "phase": machine.phase.value,
+                "work": self._work(machine)}
 
     def _work(self, machine: Machine) -> Json | None:
         """None without a body: nothing works there."""

@@ -91,6 +91,7 @@ class Operations:
         """(error, result)."""
         try:
             step("")
+            await self._machines.undisturbed(machine.machine_id)
             with durable.space_matters(step.operation.kind.value):
                 return None, await _DO[step.operation.kind](self._machines, machine, step)
         except SandboxError as error:

@@ -27,17 +27,19 @@ class Rest:
     consistency: str = "crash"
     #: When the guest began to stand still, by the host's monotonic clock.
     since: float = 0.0
+    #: When it went on.
+    until: float = 0.0
     #: The body is gone: nobody to thaw.
     ended: bool = False
 
     @property
     def lasted_ms(self) -> float:
-        return round((time.monotonic() - self.since) * 1000, 1)
+        return round(((self.until or time.monotonic()) - self.since) * 1000, 1)
 
 
 @contextlib.asynccontextmanager
-async def at_rest(body: Body, deadline_s: float) -> AsyncIterator[Rest]:
-    rest = Rest(since=time.monotonic())
+async def at_rest(body: Body, deadline_s: float, rest: Rest) -> AsyncIterator[Rest]:
+    rest.since = time.monotonic()
     link: GuestLink | None = None
     try:
         try:
@@ -51,6 +53,7 @@ async def at_rest(body: Body, deadline_s: float) -> AsyncIterator[Rest]:
     finally:
         if link is not None and not rest.ended:
             await thaw(link, body.machine_id)
+        rest.until = time.monotonic()
 
 
 async def thaw(link: GuestLink, machine_id: str) -> None:

@@ -62,6 +62,9 @@ class Machine:
     changed_at_unix_s: float = 0.0
     operations: dict[str, Operation] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+    #: Of what is true of it: how often it changed, and the last change that is on the disk.
+    changes: int = field(default=0, repr=False, compare=False)
+    saved_changes: int = field(default=0, repr=False, compare=False)
 
     def epoch_of(self, spec: MachineSpec) -> int:
         return self.epoch_base + spec.generation
@@ -113,6 +116,7 @@ class Registry:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._machines: dict[str, Machine] = {}
+        self._saving: dict[str, asyncio.Task[None]] = {}
 
     def load(self, homes: Path) -> None:
         """Reads every record; forgets tombstones past their time. One that a foreign hand cut short stops nobody
@@ -169,8 +173,11 @@ class Registry:
 
     async def set_phase(self, machine: Machine, phase: Phase, *, end_reason: str | None = None,
                         epoch: int | None = None, epoch_base: int | None = None,
-                        memory_since: int | None = None) -> None:
-        """The only assignment of a phase on the host."""
+                        memory_since: int | None = None, soon: bool = False, later: bool = False) -> None:
+        """The only assignment of a phase on the host. With `soon` it is being saved when this returns: for who awaits
+        `saved` before something relies on it. With `later` the end of the operation saves it: what a later hostd sees
+        says so, too.
+        """
         machine.phase = phase
         machine.end_reason = end_reason
         machine.running_since = now_text() if phase is Phase.RUNNING else None
@@ -182,7 +189,18 @@ class Registry:
             machine.memory_since = memory_since
         if phase is Phase.ABSENT:
             machine.spec, machine.epoch_base = None, 0
-        await self._save_late(machine)
+        if later:
+            return
+        if soon:
+            self._saving[machine.machine_id] = asyncio.create_task(self._save_late(machine))
+        else:
+            await self._save_late(machine)
+
+    async def saved(self, machine: Machine) -> None:
+        """Returns when what was set `soon` is on the disk."""
+        saving = self._saving.pop(machine.machine_id, None)
+        if saving is not None:
+            await asyncio.shield(saving)
 
     async def _save_late(self, machine: Machine) -> None:
         """A fact that is already true is kept in memory when the disk is full: adopt finds it again by looking."""
@@ -194,7 +212,13 @@ class Registry:
             log.failure("registry.not_saved", error, machine_id=machine.machine_id)
 
     async def _save(self, machine: Machine) -> None:
+        """Who waits while another saves a later truth has nothing left to do."""
+        machine.changes += 1
+        mine = machine.changes
         async with machine.lock:
-            machine.changed_at_unix_s = time.time()
+            if machine.saved_changes >= mine:
+                return
+            latest, machine.changed_at_unix_s = machine.changes, time.time()
             path = self.folder_of(machine.machine_id) / "machine.json"
             await asyncio.to_thread(durable.write_json, path, machine.to_json())
+            machine.saved_changes = latest

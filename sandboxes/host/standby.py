@@ -25,22 +25,44 @@ PARKED_DEPTH = DEEPEST // 2
 
 
 async def park(machines: Machines, machine: Machine, step: Step) -> Json | None:
-    """running -> parked: its memory is written, then its body ends. A failure before that leaves it running."""
+    """running -> parked: its memory is written, then its body ends. A failure before that leaves it running.
+
+    Parked is what counts, and nobody waits for the body's last moments but the next operation.
+    """
     if machine.phase is Phase.PARKED:
         point = points.read(machines.home(machine.machine_id).standby)
         return point.result if point is not None else None
     body = machines.running_body(machine.machine_id)
     await _require_memory_images(machines)
+    parked: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+    ending = asyncio.create_task(_park_and_end(machines, machine, body, step, parked), name=f"park {body.machine_id}")
+    ending.add_done_callback(lambda _: parked.done() or parked.cancel())
+    try:
+        await asyncio.wait({parked})
+    except asyncio.CancelledError:
+        ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
+        raise
+    if parked.cancelled():
+        await ending  # says why
+    result = parked.result()
+    machines.tell(machine, "machine.parked", step.operation.actor, {"consistency": result["consistency"]})
+    machines.leave(machine.machine_id, ending)
+    if await machines.driver.depth(machines.home(machine.machine_id)) > PARKED_DEPTH:
+        await machines.undisturbed(machine.machine_id)
+        step.name_only("collapse")
+        await _shorten(machines, machine)
+    return result
+
+
+async def _park_and_end(machines: Machines, machine: Machine, body: Body, step: Step,
+                        parked: asyncio.Future[Json]) -> None:
     step("quiesce")
-    async with quiet.at_rest(body, step.operation.grace_s) as rest:
+    async with quiet.at_rest(body, step.operation.grace_s, quiet.Rest()) as rest:
         step("capture")
-        result = await _park(machines, machine, body, rest)
+        await _park(machines, machine, body, rest, parked)
     await watch.ended(machines, machine.machine_id)
     await machines.driver.release(machines.home(machine.machine_id))
-    machines.tell(machine, "machine.parked", step.operation.actor, {"consistency": rest.consistency})
-    step.name_only("collapse")
-    await _shorten(machines, machine)
-    return result
 
 
 async def _require_memory_images(machines: Machines) -> None:
@@ -49,7 +71,8 @@ async def _require_memory_images(machines: Machines) -> None:
         raise Conflict("this host's driver keeps no memory images", code="no_memory_images", reason="no_memory_images")
 
 
-async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Rest) -> Json:
+async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Rest,
+                parked: asyncio.Future[Json]) -> None:
     home = machines.home(machine.machine_id)
     execs = machines.execs(machine.machine_id)
     beside = points.aside(home.standby)
@@ -67,21 +90,19 @@ async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Re
             execs.go_on(body)
             raise
         rest.ended = True
-        await machines.registry.set_phase(machine, Phase.PARKED, end_reason="parked")
+        await machines.registry.set_phase(machine, Phase.PARKED, end_reason="parked", later=True)
+        parked.set_result(result)
 
     try:
         await body.live.park(beside, commit)
     finally:
         await asyncio.to_thread(shutil.rmtree, beside, True)
-    return result
 
 
 async def _shorten(machines: Machines, machine: Machine) -> None:
     """While nobody waits. It is no part of parking: when it fails, the chain is as deep as it was."""
-    home = machines.home(machine.machine_id)
     try:
-        if await machines.driver.depth(home) > PARKED_DEPTH:
-            await machines.driver.collapse(home, 1)
+        await machines.driver.collapse(machines.home(machine.machine_id), 1)
     except (SandboxError, OSError) as error:
         log.failure("park.not_shortened", error, machine_id=machine.machine_id)
 

@@ -35,8 +35,11 @@ def capture_of(machines: Machines, machine: Machine) -> Capture:
 async def begin_running(machines: Machines, machine: Machine, body: Body) -> None:
     """The memory runs and its agent knows the time and its names. From here on the machine is not parked."""
     home = machines.home(machine.machine_id)
+    await machines.registry.saved(machine)  # "starting": by it a later hostd knows a wake that nobody was told of
     points.take_into_use(home)
-    await machines.registry.set_phase(machine, Phase.RUNNING, epoch=body.epoch, memory_since=body.memory_since)
+    await machines.registry.set_phase(machine, Phase.RUNNING, epoch=body.epoch, memory_since=body.memory_since,
+                                      soon=True)
+    body.settled = False
     watch.put(machines, machine, body)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from sandboxes.drivers.base import DEEPEST, nothing
-from sandboxes.drivers.qemu import machine as machine_file
 from sandboxes.drivers.qemu import snapshot
 from sandboxes.drivers.qemu.bare import BareQemu
 from sandboxes.drivers.records import marked_bodies
@@ -222,7 +221,7 @@ async def test_a_damaged_image_is_refused_and_leaves_nothing(qemu_world: World, 
     await world.guest(machine)
     capture = await machine.capture(tmp_path / "capture")
     await driver.destroy(home)
-    pages = tmp_path / "capture" / "pages"
+    pages = tmp_path / "capture" / "pages-1"
     os.truncate(pages, pages.stat().st_size // 2)
     other_home, other = world.machine()
     with pytest.raises(Conflict) as refused:
@@ -347,7 +346,7 @@ async def test_a_chain_is_shortened_under_a_running_machine_and_its_captures_kee
 
 async def test_a_parked_machine_is_gone_and_comes_back_and_a_commit_called_off_lets_it_run(qemu_world: World,
                                                                                          tmp_path: Path, monkeypatch):
-    """Two rests: the second over a base of the machine's own, which holds what the first had written."""
+    """Three rests: the later ones say only what changed since the one before."""
     world, driver = qemu_world, qemu_world.driver()
     home, spec = world.machine()
     machine = await driver.launch(home, spec, silent)
@@ -361,17 +360,23 @@ async def test_a_parked_machine_is_gone_and_comes_back_and_a_commit_called_off_l
         await machine.park(tmp_path / "off", call_off)
     assert await guest.run("echo on") == "on"
     await guest.link.close()
-    monkeypatch.setattr(machine_file, "OWN_BASE_SHARE", 0.0)
     first = await machine.park(tmp_path / "first", nothing)
     assert await driver.find(home) is None
-    monkeypatch.setattr(machine_file, "OWN_BASE_SHARE", 0.5)
-    assert snapshot.read_image(first.folder).own_base and not (first.folder / "pages").exists()
     assert (await driver.usage(first.folder)).memory_bytes > 9_000_000
     machine = await driver.resume(home, replace(spec, generation=2), first, silent)
     guest = await world.guest(machine, 2, attach=False)
     assert await guest.run("sha256sum < /dev/shm/blob") == kept
     await guest.link.close()
     second = await machine.park(tmp_path / "second", nothing)
-    assert second.memory_bytes < first.memory_bytes, "only what changed since"
-    last = await driver.resume(home, replace(spec, generation=3), second, silent)
-    assert await (await world.guest(last, 3, attach=False)).run("sha256sum < /dev/shm/blob") == kept
+    former, image = snapshot.read_image(first.folder), snapshot.read_image(second.folder)
+    assert image.pages_paths[-2].samefile(former.pages_paths[-1]), "what is as it was is the very same file"
+    assert second.memory_bytes < 9_000_000
+    monkeypatch.setattr(snapshot, "MOST_PAGES_FILES", 1)
+    machine = await driver.resume(home, replace(spec, generation=3), second, silent)
+    guest = await world.guest(machine, 3, attach=False)
+    assert await guest.run("sha256sum < /dev/shm/blob") == kept
+    await guest.link.close()
+    third = await machine.park(tmp_path / "third", nothing)
+    assert snapshot.read_image(third.folder).pages == ("pages-1",), "one file in place of many"
+    last = await driver.resume(home, replace(spec, generation=4), third, silent)
+    assert await (await world.guest(last, 4, attach=False)).run("sha256sum < /dev/shm/blob") == kept

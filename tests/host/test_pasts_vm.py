@@ -184,7 +184,7 @@ async def is_cloned(hostd: Hostd, mid: str, counter: str) -> list[str]:
 async def boots_cold_from_a_damaged_image(hostd: Hostd, mid: str) -> None:
     await text(hostd, mid, "echo kept > kept; sync")
     await done(hostd, mid, "park", 3)
-    pages = hostd.state / "machines" / mid / "standby" / "pages"
+    pages = hostd.state / "machines" / mid / "standby" / "pages-1"
     with pages.open("r+b") as file:
         file.seek(pages.stat().st_size // 2)
         file.write(b"damage")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandboxes.drivers import fake
-from sandboxes.drivers.base import Capabilities, Capture, Commit, MachineHome, OnStage, Use
+from sandboxes.drivers.base import Capabilities, Capture, Commit, MachineHome, OnStage, Still, Use
 from sandboxes.errors import Conflict
 from sandboxes.spec import MachineSpec
 
@@ -22,8 +22,8 @@ FOREIGN = "foreign"
 
 
 class SleepyMachine(fake.FakeMachine):
-    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
-        taken = await super().capture(into, memory=False)
+    async def capture(self, into: Path, *, memory: bool = True, still: Still | None = None) -> Capture:
+        taken = await super().capture(into, memory=False, still=still)
         if not memory:
             return taken
         (into / "memory").write_text(WHOLE)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sandboxes.drivers.base import Capture, MachineHome, Use
 from sandboxes.drivers.qemu import embody, snapshot
+from sandboxes.drivers.qemu.machine import kept_folder
 from sandboxes.drivers.qemu.snapshot import Image, read_image
 from sandboxes.errors import Conflict, StepFailed
 from sandboxes.linux import atomic, disks
@@ -26,7 +27,17 @@ WHY_NOT = {
 async def prove(image: Image) -> None:
     """Raises Conflict when a file of the image is not what was written."""
     if not await asyncio.to_thread(snapshot.intact, image):
-        raise Conflict(WHY_NOT["memory_image_damaged"], reason="memory_image_damaged")
+        raise _damaged()
+
+
+def require_all_files(image: Image) -> None:
+    """As `prove`, for what is seen without reading: before anything is made of them."""
+    if not all((image.folder / name).exists() for name in image.checksums):
+        raise _damaged()
+
+
+def _damaged() -> Conflict:
+    return Conflict(WHY_NOT["memory_image_damaged"], reason="memory_image_damaged")
 
 
 def share(source: Path, into: Path, *, memory: bool) -> Capture:
@@ -41,17 +52,15 @@ def share(source: Path, into: Path, *, memory: bool) -> Capture:
     image = read_image(source) if memory else None
     if image is None:
         return Capture(into, 0.0, 0, "")
-    for name in snapshot.MEMORY_FILES:
-        if (source / name).exists():
-            disks.share(source / name, into / name)
+    for path in image.files:
+        disks.share(path, into / path.name)
     snapshot.write_image(replace(image, folder=into))
     return Capture(into, 0.0, memory_bytes(image), image.fingerprint)
 
 
 def memory_bytes(image: Image) -> int:
-    """What the image alone holds: its own files, not the base that all machines of a template share."""
-    paths = [image.device_state, image.folder / "pages", *([image.folder / "base.mem"] if image.own_base else [])]
-    return disks.used_bytes(paths)
+    """What the image holds, without the base that all machines of a template share."""
+    return disks.used_bytes(image.own_files)
 
 
 def usage(folder: Path) -> Use:
@@ -61,14 +70,14 @@ def usage(folder: Path) -> Use:
 
 
 def held_bytes(home: MachineHome) -> int:
-    """Every layer, head and memory file of disk, standby and checkpoints, once."""
+    """Every layer, head and memory file of disk, standby, checkpoints and a body, once."""
     folders = [home.disk, home.standby, *(home.path / "checkpoints").glob("*")]
     paths = [path for folder in folders for path in folder.glob("*.qcow2")]
     for folder in folders[1:]:
         image = read_image(folder)
         if image is not None:
-            paths += [image.device_state, folder / "pages", *([folder / "base.mem"] if image.own_base else [])]
-    return disks.used_bytes(paths)
+            paths += image.own_files
+    return disks.used_bytes([*paths, *kept_folder(home).glob("pages-*")])
 
 
 async def shorten(home: MachineHome) -> None:

@@ -174,12 +174,15 @@ class QemuDriver:
         reason, image = await self.fits(capture.folder, spec), read_image(capture.folder)
         if reason or image is None:
             raise Conflict(captures.WHY_NOT.get(reason, reason), reason=reason)
+        captures.require_all_files(image)
         await self.release(home)
         proof = asyncio.create_task(captures.prove(image), name=f"proof {spec.machine_id}")
         try:
             on_stage("disk")
             await disks.adopt(home.disk, capture.folder)
-            return await self._embody(means, home, spec, image, on_stage, proof)
+            machine = await self._embody(means, home, spec, image, on_stage, proof)
+            machine.knows_its_disk = True
+            return machine
         finally:
             proof.cancel()
             await asyncio.gather(proof, return_exceptions=True)

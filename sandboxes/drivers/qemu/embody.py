@@ -16,8 +16,8 @@ from sandboxes.drivers import records
 from sandboxes.drivers.base import MachineHome, OnStage
 from sandboxes.drivers.qemu import launch, snapshot
 from sandboxes.drivers.qemu.argv import Accelerator, BodyPlan
-from sandboxes.drivers.qemu.machine import Birth, QemuMachine
-from sandboxes.drivers.qemu.snapshot import Image, MappedMemory
+from sandboxes.drivers.qemu.machine import Birth, QemuMachine, kept_folder
+from sandboxes.drivers.qemu.snapshot import Image, Kept, MappedMemory
 from sandboxes.errors import NotRunning, StepFailed
 from sandboxes.linux import disks, netns
 from sandboxes.linux.cgroups import Groups
@@ -63,8 +63,10 @@ class Workshop:
             try:
                 on_stage("memory")
                 machine = await self._start(order, tap)
-            finally:
+            except BaseException:
                 os.close(tap)
+                raise
+            machine.tap = tap
             try:
                 on_stage("agent")
             except BaseException:
@@ -80,7 +82,7 @@ class Workshop:
         if chain is None:
             raise StepFailed("this machine has no disk")
         with contextlib.ExitStack() as stack:
-            memory_fd, memory = await self._memory(order, stack)
+            memory_fd, memory = await self._memory(order)
             incoming, write_end = snapshot.incoming(order.image) if order.image else (None, None)
             if incoming is not None:
                 stack.callback(os.close, incoming)
@@ -94,18 +96,14 @@ class Workshop:
             machine = await self._process(order, chain, files, memory)
         return await self._awaken(machine, order, write_end)
 
-    async def _memory(self, order: Order, stack: contextlib.ExitStack) -> tuple[int, MappedMemory]:
+    async def _memory(self, order: Order) -> tuple[int, MappedMemory]:
         size = order.shape.memory_mib << 20
         base = order.image.base if order.image else None
         if base is None or order.image is None:
             fd, kept = await self.sealed.zeros(size), ""
         else:
             kept = str(_keep_base(order.home, base))
-            if order.image.own_base:
-                fd = await self.sealed.one_off(base, size)
-                stack.callback(os.close, fd)
-            else:
-                fd = await self.sealed.of(base, size)
+            fd = await self.sealed.of(base, size)
         return fd, MappedMemory(os.fstat(fd).st_ino, size, kept)
 
     async def _process(self, order: Order, chain: Chain, files: launch.Files, memory: MappedMemory) -> QemuMachine:
@@ -117,19 +115,18 @@ class Workshop:
             cgroups=self.groups.create(order.machine_id, limits), mark=records.mark(self.instance, order.machine_id),
             kvm=self.accelerator.kind == "kvm", limits=limits)
         body, complaints = await launch.start(self.spawner, plan, files, order.home.run, confinement)
-        own_base = order.image is not None and order.image.own_base
-        birth = Birth(order.fingerprint, memory, chain.head, own_base)
+        birth = Birth(order.fingerprint, memory, chain.head, _keep_pages(order.home, order.image))
         records.note_body(order.home, body, **birth.to_json())
         return QemuMachine(order.home, body, birth, complaints)
 
     async def _awaken(self, machine: QemuMachine, order: Order, write_end: int | None) -> QemuMachine:
         try:
             await machine.connect()
-            if order.proof is not None:
-                await order.proof
             if order.image is not None:
                 feeding, write_end = write_end, None
-                await snapshot.feed(machine.qmp, machine.body, machine.birth.memory, order.image, feeding)
+                if order.proof is not None and feeding is None:
+                    await order.proof
+                await snapshot.feed(machine.qmp, machine.body, machine.birth.memory, order.image, feeding, order.proof)
             records.note_more(order.home, ready=True)
         except BaseException as error:
             if write_end is not None:
@@ -154,7 +151,8 @@ class Workshop:
             body.bury()
         if machine_id:
             await self.take_down(machine_id)
-        kept_base(home).unlink(missing_ok=True)
+        for path in (kept_base(home), *kept_folder(home).glob("pages-*")):
+            path.unlink(missing_ok=True)
         for name in ("qmp.sock", "agent.sock"):
             (home.run / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -179,7 +177,7 @@ def _open(stack: contextlib.ExitStack, path: Path, flags: int) -> int:
 
 
 def kept_base(home: MachineHome) -> Path:
-    return home.path / "driver" / "base.mem"
+    return kept_folder(home) / "base.mem"
 
 
 def _keep_base(home: MachineHome, base: Path) -> Path:
@@ -188,6 +186,16 @@ def _keep_base(home: MachineHome, base: Path) -> Path:
     kept.unlink(missing_ok=True)
     disks.share(base, kept)
     return kept
+
+
+def _keep_pages(home: MachineHome, image: Image | None) -> Kept:
+    """As above, for what the image's own files hold: the next capture says only what differs from them."""
+    if image is None:
+        return Kept()
+    for path in image.pages_paths:
+        disks.share(path, kept_folder(home) / path.name)
+    held = sum(path.stat().st_size for path in image.pages_paths)
+    return Kept(image.pages, tuple(image.checksums[name] for name in image.pages), held)
 
 
 def unclean_mark(home: MachineHome) -> Path:

@@ -14,26 +14,26 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sandboxes.drivers.base import Capture, Commit, MachineHome
+from sandboxes.drivers import records
+from sandboxes.drivers.base import Capture, Commit, MachineHome, Still
 from sandboxes.drivers.qemu import snapshot
 from sandboxes.drivers.qemu.argv import BASE_NODE, ROOT_DEVICE, ROOT_NODE
 from sandboxes.drivers.qemu.qmp import Qmp
-from sandboxes.drivers.qemu.snapshot import Image, MappedMemory
-from sandboxes.errors import DiskFull, NotRunning, StepFailed
+from sandboxes.drivers.qemu.snapshot import Image, Kept, MappedMemory
+from sandboxes.errors import NotRunning, StepFailed
 from sandboxes.linux import atomic, disks, space
 from sandboxes.linux.bodies import Body
 from sandboxes.linux.disks import Chain
+from sandboxes.linux.pages import Saved
 from sandboxes.linux.sealed import read_bounded
 
 SPACE_POLL_S = 2.0
 #: The guest goes on once this much is free again beyond the margin.
 SPACE_WANTED_BYTES = 64 << 20
-#: Pages that are more than this share of the memory become a base of the machine's own when it is parked.
-OWN_BASE_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,21 @@ class Birth:
     fingerprint: str
     memory: MappedMemory
     head: str
-    own_base: bool = False
+    #: Of the image that it was resumed from, or of its last capture since.
+    kept: Kept = field(default_factory=Kept)
 
     def to_json(self) -> dict[str, Any]:
         return {"fingerprint": self.fingerprint, "memory": vars(self.memory), "head": self.head,
-                "own_base": self.own_base}
+                "kept": vars(self.kept)}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Birth:
-        return Birth(data["fingerprint"], MappedMemory(**data["memory"]), data["head"], data.get("own_base", False))
+        return Birth(data["fingerprint"], MappedMemory(**data["memory"]), data["head"], Kept.of(data.get("kept", {})))
+
+
+def kept_folder(home: MachineHome) -> Path:
+    """What a body's memory is made of has names of its own there as long as it lives."""
+    return home.path / "driver"
 
 
 class QemuMachine:
@@ -63,6 +69,10 @@ class QemuMachine:
         self.agent_socket = home.run / "agent.sock"
         #: "" or "host_disk_full": why the guest stands still though its body lives.
         self.condition = ""
+        self.knows_its_disk = False
+        #: A second descriptor of its tap: the kernel takes a tenth of a second to undo a tap, which whoever waits for
+        #: the body's end shall not wait for.
+        self.tap: int | None = None
         self._complaints = complaints
         self._qmp: Qmp | None = None
         self._shut_down = False
@@ -106,6 +116,9 @@ class QemuMachine:
         if self._complaints is not None:
             os.close(self._complaints)
             self._complaints = None
+        if self.tap is not None:
+            asyncio.get_running_loop().run_in_executor(None, os.close, self.tap)
+            self.tap = None
 
     # -- its end -----------------------------------------------------------------------------------------------------
 
@@ -145,19 +158,24 @@ class QemuMachine:
         raise StepFailed("QEMU has no root disk")
 
     async def fit_disk(self, disk_gib: int) -> None:
-        """Never smaller than it is: what was resumed, or cloned, may rely on more than was asked for."""
-        chain = await self._true_chain()
+        """Never smaller than it is: what was resumed, or cloned, may rely on more than was asked for. A memory that was
+        resumed over its own disk knows its size.
+        """
+        known = disks.read_chain(self.home.disk)
+        if self.knows_its_disk and known is not None and known.size_bytes >= disk_gib * disks.GIB:
+            return
+        top = await self._top_node()
+        chain = await self._true_chain(top)
         size_bytes = max(disk_gib * disks.GIB, chain.size_bytes)
-        await self.qmp.execute("block_resize", {"node-name": await self._top_node(), "size": size_bytes})
+        await self.qmp.execute("block_resize", {"node-name": top, "size": size_bytes})
         if size_bytes != chain.size_bytes:
             disks.write_chain(self.home.disk, replace(chain, size_bytes=size_bytes))
 
-    async def _true_chain(self) -> Chain:
+    async def _true_chain(self, top: str) -> Chain:
         """The chain as QEMU has it. A hostd that died while it froze a head may have noted one head too many."""
         chain = disks.read_chain(self.home.disk)
         if chain is None:
             raise StepFailed("this machine has no disk")
-        top = await self._top_node()
         head = self.birth.head if top == ROOT_NODE else f"{top}.qcow2"
         if head != chain.head and head in chain.layers:
             chain = Chain(chain.base, chain.layers[:chain.layers.index(head)], head, chain.size_bytes)
@@ -166,8 +184,8 @@ class QemuMachine:
 
     # -- capture -----------------------------------------------------------------------------------------------------
 
-    async def capture(self, into: Path, *, memory: bool = True) -> Capture:
-        return await self._capture(into, memory=memory, go_on=True)
+    async def capture(self, into: Path, *, memory: bool = True, still: Still | None = None) -> Capture:
+        return await self._capture(into, memory=memory, still=still)
 
     async def park(self, into: Path, commit: Commit) -> Capture:
         capture = await self._capture(into, memory=True, go_on=False)
@@ -179,35 +197,47 @@ class QemuMachine:
         await self.quit()
         return capture
 
-    async def _capture(self, into: Path, *, memory: bool, go_on: bool) -> Capture:
+    async def _capture(self, into: Path, *, memory: bool, still: Still | None = None, go_on: bool = True) -> Capture:
+        """What can be done before the guest stands still, or after, is."""
         into.mkdir(parents=True, exist_ok=True)
         size = self.birth.memory.size if memory else 0
         with space.reserved(into, size + disks.HEAD_BYTES, "a memory image" if memory else "a checkpoint"):
-            chain = await self._true_chain()
+            top = await self._top_node()
+            chain = await self._true_chain(top)
             grown = chain.frozen(disks.fresh_head(self.home.disk))
             await disks.create_head(self.home.disk, grown)
-            top = await self._top_node()
             try:
                 await self._add_head(grown)
                 disks.write_chain(self.home.disk, grown)
-                taken = await self._take(into, self._freezing(top, grown), memory=memory, go_on=go_on)
+                kept, taken = await self._take(into, self._freezing(top, grown), memory, still, go_on)
             except Exception:
                 await self._give_up_head(grown)
                 raise
             try:
-                return await asyncio.to_thread(self._finish_capture, into, grown, taken, memory=memory, own=not go_on)
+                return await asyncio.to_thread(self._finish_capture, into, grown, taken, kept)
             except BaseException:
                 if not go_on:
                     await self.qmp.execute("cont")
                 raise
 
-    async def _take(self, into: Path, freeze: Callable[[], Awaitable[None]], *, memory: bool,
-                    go_on: bool) -> snapshot.Taken:
+    async def _take(self, into: Path, freeze: Callable[[], Awaitable[None]], memory: bool, still: Still | None,
+                    go_on: bool) -> tuple[Kept | None, snapshot.Taken]:
+        """With memory: which files of pages the new image stands on, its own the last of them."""
         if memory:
-            return await snapshot.take(self.qmp, self.body, self.birth.memory, into, freeze, go_on=go_on)
-        began = time.monotonic()
-        await freeze()
-        return snapshot.Taken((time.monotonic() - began) * 1000, 0)
+            former = self._former()
+            name = f"pages-{len(former.names) + 1}"
+            taken = await snapshot.take(self.qmp, self.body, self.birth.memory, into, freeze, go_on=go_on, still=still,
+                                        former=former.paths(kept_folder(self.home)), name=name)
+            return former, taken
+        async with still or contextlib.nullcontext():
+            began = time.monotonic()
+            await freeze()
+            return None, snapshot.Taken((time.monotonic() - began) * 1000, Saved(0, 0, ""))
+
+    def _former(self) -> Kept:
+        """What the next image may stand on: nothing where one whole file is the better by now."""
+        kept = self.birth.kept
+        return kept if kept.usable(kept_folder(self.home)) else Kept()
 
     def _freezing(self, top: str, grown: Chain) -> Callable[[], Awaitable[None]]:
         async def freeze() -> None:
@@ -218,7 +248,7 @@ class QemuMachine:
     async def _give_up_head(self, grown: Chain) -> None:
         """A capture failed. When QEMU writes into the new head already, that one is the disk; else it goes."""
         with contextlib.suppress(StepFailed, NotRunning):
-            if (await self._true_chain()).head != grown.head:
+            if (await self._true_chain(await self._top_node())).head != grown.head:
                 await self.qmp.execute("blockdev-del", {"node-name": _node_of(grown.head)})
                 (self.home.disk / grown.head).unlink(missing_ok=True)
 
@@ -237,36 +267,44 @@ class QemuMachine:
         await self.qmp.execute("blockdev-add", {"driver": "qcow2", "node-name": node, "file": file, "backing": None,
                                                 "discard": "unmap"})
 
-    def _finish_capture(self, into: Path, chain: Chain, taken: snapshot.Taken, *, memory: bool, own: bool) -> Capture:
+    def _finish_capture(self, into: Path, chain: Chain, taken: snapshot.Taken, former: Kept | None) -> Capture:
         """The capture's other files by hard link, then image.json, which makes its memory complete."""
         disks.name_frozen(self.home.disk, chain, into)
-        if memory:
-            image = Image(into, self.birth.fingerprint, self.birth.memory.size, own_base=self._place_base(into, own))
-            snapshot.write_image(snapshot.summed(image))
-        atomic.sync_folder(into)
-        return Capture(into, taken.pause_ms, taken.pages_bytes, self.birth.fingerprint if memory else "")
+        if former is not None:
+            snapshot.write_image(self._image(into, taken, former), durable=False)
+        atomic.sync_files(into)
+        if former is not None:
+            self._keep(into, former, taken)
+        return Capture(into, taken.pause_ms, taken.saved.bytes, "" if former is None else self.birth.fingerprint)
 
-    def _place_base(self, into: Path, own: bool) -> bool:
-        """The base that the pages stand on. Where they are most of the memory, a base of the machine's own is made of
-        both (`own`: there is time), so that the next image holds only what changes from here on.
-        """
-        memory = self.birth.memory
-        base = Path(memory.base) if memory.base else None
-        if own and (into / "pages").stat().st_size > memory.size * OWN_BASE_SHARE:
-            with contextlib.suppress(DiskFull), space.reserved(into, memory.size, "a memory image of its own"):
-                snapshot.flatten(into, memory.size, base)
-                return True
-        if base is not None:
-            disks.share(base, into / "base.mem")
-        return self.birth.own_base
+    def _image(self, into: Path, taken: snapshot.Taken, former: Kept) -> Image:
+        """The files that the new pages stand on come under their places' names."""
+        names = tuple(f"pages-{number + 1}" for number in range(len(former.names) + 1))
+        for path, name in zip(former.paths(kept_folder(self.home)), names, strict=False):
+            disks.share(path, into / name)
+        if self.birth.memory.base:
+            disks.share(Path(self.birth.memory.base), into / "base.mem")
+        sums = dict(zip(names, (*former.sums, taken.saved.checksum), strict=True))
+        return snapshot.summed(Image(into, self.birth.fingerprint, self.birth.memory.size, names), sums)
+
+    def _keep(self, into: Path, former: Kept, taken: snapshot.Taken) -> None:
+        """The next capture goes by this one. Noted whole before files that it goes by no longer lose their names."""
+        before, folder = self.birth.kept, kept_folder(self.home)
+        name = f"pages-{max((int(name.rpartition('-')[2]) for name in before.names), default=0) + 1}"
+        disks.share(into / f"pages-{len(former.names) + 1}", folder / name)
+        kept = Kept((*former.names, name), (*former.sums, taken.saved.checksum), taken.saved.private_bytes)
+        records.note_more(self.home, kept=vars(kept))
+        self.birth = replace(self.birth, kept=kept)
+        for gone in set(before.names) - set(kept.names):
+            (folder / gone).unlink(missing_ok=True)
 
     # -- the depth of its disk ---------------------------------------------------------------------------------------
 
     async def shorten(self) -> None:
         """All layers become one, and QEMU is handed that one in their place; the guest does not notice."""
-        chain = await self._true_chain()
-        flat = await disks.flatten(self.home.disk, chain)
         head = await self._top_node()
+        chain = await self._true_chain(head)
+        flat = await disks.flatten(self.home.disk, chain)
         await self._add_layer(flat)
         top = await self._node(head)
         await self.qmp.execute("blockdev-reopen", {"options": [{

@@ -49,11 +49,13 @@ class Resume:
         return {}
 
     def _take_names(self, params: p.Params) -> None:
-        """Written at once where the root disk is mounted, else by `attach`."""
+        """Written at once where the root disk is mounted, else by `attach`. A machine that wakes as who it was has its
+        names already."""
         machine = self._machine
+        before = machine.hostname, machine.machine_id
         hostname, machine_id = p.text(params, "hostname", None), p.text(params, "machine_id", None)
         machine.hostname, machine.machine_id = hostname or machine.hostname, machine_id or machine.machine_id
-        if self._real and machine.state == ATTACHED:
+        if self._real and machine.state == ATTACHED and before != (machine.hostname, machine.machine_id):
             names.write(hostname or "", machine_id or "")
 
 
