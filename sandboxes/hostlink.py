@@ -52,7 +52,8 @@ class HostLink:
         return self._get("/v1/host")
 
     def machines(self) -> list[dict[str, Any]]:
-        return list(self._get("/v1/machines")["results"])
+        """Of each its id, generation, phase and work."""
+        return list(self._get("/v1/machines", brief="true")["results"])
 
     def observe(self, machine_id: str) -> dict[str, Any]:
         """What is true of a machine now; one that is not there has the phase `absent`."""
@@ -65,7 +66,8 @@ class HostLink:
         return self._call("POST", f"/v1/machines/{machine_id}/operations", json=body)
 
     def operation(self, machine_id: str, operation_id: str, wait_s: float = 0) -> dict[str, Any]:
-        return self._get(f"/v1/machines/{machine_id}/operations/{operation_id}", wait_s=wait_s)
+        """With `machine`, what is true of it, once it is done."""
+        return self._get(f"/v1/machines/{machine_id}/operations/{operation_id}", wait_s=wait_s, observe="true")
 
     def feed(self, after: int, wait_s: float) -> dict[str, Any]:
         return self._get("/v1/feed", wait_s=wait_s, after=after)

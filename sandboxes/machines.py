@@ -128,9 +128,11 @@ def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float, abo
               look: Look | None = None) -> Progress:
     """One slice of the named plan; it may long-poll hostd until `wait_until` (monotonic). `look` is what was observed
     just now. Raises LeaseLost."""
-    with transaction.atomic():
-        lease.hold(grant)
-        row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
+    row = Sandbox.objects.select_related("host").filter(pk=spec.machine_id).first()
+    if row is None:
+        with transaction.atomic():
+            lease.hold(grant)
+            row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
     return runner.advance(PLANS[plan], Context(
         spec=spec, sandbox=row, grant=grant, subject=about, wait_until=wait_until,
         observed=dict(look.seen) if look else {}, unreachable=look is not None and look.unreachable))

@@ -12,7 +12,7 @@ from ops.bench import by_hand
 from ops.bench.depth import chain_depth, checkpoint, deeper
 from ops.bench.figure import Figure
 from ops.bench.stage import Stage
-from ops.bench.standby import hold_memory
+from ops.bench.standby import hold_memory, holding
 from ops.bench.start import change
 
 ROUNDS, GROWTH_MIB = 3, (0, 32, 64, 128, 256)
@@ -45,8 +45,7 @@ def growth(stage: Stage, workspace: str) -> Figure:
     """The pause after each amount; beside the largest stands the smallest."""
     pauses: dict[int, float] = {}
     for mib in GROWTH_MIB:
-        held = hold_memory(stage, workspace, f"import os; held = [os.urandom(1 << 20) for _ in range({mib})]; "
-                                             "print(1, flush=True); input()")
+        held = hold_memory(stage, workspace, holding(mib))
         pauses[mib] = pause_ms(stage, workspace)
         stage.rest().call("DELETE", f"/api/v1/workspaces/{workspace}/execs/{held}", expect=(200, 202, 204))
     plot = {f"{mib}_mib_dirty": f"{'#' * round(pause / max(pauses.values()) * 40)} {pause:.0f} ms"

@@ -167,10 +167,9 @@ async def _awaken(live: LiveMachine, link: GuestLink, spec: MachineSpec, epoch: 
         "entropy_b64": base64.b64encode(os.urandom(ENTROPY_BYTES)).decode(), **identity}, timeout_s=AGENT_S))
     stage("disk")
     await while_alive(live, live.fit_disk(spec.disk_gib))
-    if link.info.get("state") != "attached":
-        stage("attach")
-        await while_alive(live, link.request("attach", {
-            **identity, "env": spec.env, "root": {"least_bytes": spec.disk_gib << 30}}, timeout_s=ATTACH_S))
+    stage("attach")
+    await while_alive(live, link.request("attach", {
+        **identity, "env": spec.env, "root": {"least_bytes": spec.disk_gib << 30}}, timeout_s=ATTACH_S))
 
 
 def guest_machine_id(machine_id: str) -> str:

@@ -208,6 +208,7 @@ def _noted(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, o
         return entry
     with transaction.atomic():
         hold(ctx.grant)
+        step.claim(ctx)
         return LedgerEntry.objects.update_or_create(
             run=run, position=position,
             defaults={"step": step.name, "state": EntryState.ACTING, "operation_id": operation_id,

@@ -92,6 +92,9 @@ class Step(Protocol):
 
     def needed(self, ctx: Context) -> bool: ...
 
+    def claim(self, ctx: Context) -> None:
+        """Called within the transaction that notes what is about to be done."""
+
     def act(self, ctx: Context, operation_id: str) -> None: ...
 
     def verify(self, ctx: Context, operation_id: str) -> bool: ...
@@ -109,7 +112,7 @@ def _settled(ctx: Context, operation_id: str, goal: frozenset[Phase]) -> bool:
     wait_s = max(0.0, ctx.wait_until - time.monotonic())
     seen = ctx.link.operation(ctx.machine_id, operation_id, wait_s=wait_s)
     ctx.stage = str(seen.get("stage") or "")[:40]
-    ctx.observed = {}
+    ctx.observed = dict(seen.get("machine") or {})
     if seen["state"] == OperationState.RUNNING:
         return False
     if seen["state"] == OperationState.FAILED:
@@ -129,6 +132,9 @@ class PlaceStep:
 
     def needed(self, ctx: Context) -> bool:
         return ctx.sandbox.host_id is None
+
+    def claim(self, ctx: Context) -> None:
+        """It is noted and done at once."""
 
     def act(self, ctx: Context, operation_id: str) -> None:
         ctx.write(host=Host.objects.get(pk=_chosen(ctx)))
@@ -205,9 +211,11 @@ class OperationStep:
     def needed(self, ctx: Context) -> bool:
         return ctx.phase() not in self.goal
 
-    def act(self, ctx: Context, operation_id: str) -> None:
+    def claim(self, ctx: Context) -> None:
         if self.kind is OperationKind.BOOT:
             _claim_body(ctx)
+
+    def act(self, ctx: Context, operation_id: str) -> None:
         self._start(ctx, operation_id, self._kind_now(ctx))
 
     def verify(self, ctx: Context, operation_id: str) -> bool:

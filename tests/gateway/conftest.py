@@ -141,6 +141,9 @@ class Double:
         self.path = path
         self.seen: list[web.Request] = []
         self.bodies: list[bytes] = []
+        #: hostd's answer to whether a machine runs, and how often it was asked: on the way up nothing else is.
+        self.up = asyncio.Event()
+        self.asked_whether_up = 0
         self.handler: Callable[[web.Request], Awaitable[web.StreamResponse]] = self.echo
         self._runner: web.AppRunner | None = None
 
@@ -152,8 +155,17 @@ class Double:
                                   "body": body.decode("utf-8", "replace")})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/up"):
+            return await self._whether_up(request)
         self.seen.append(request)
         return await self.handler(request)
+
+    async def _whether_up(self, request: web.Request) -> web.StreamResponse:
+        self.asked_whether_up += 1
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(float(request.query["wait_s"])):
+                await self.up.wait()
+        return web.json_response({"running": self.up.is_set()})
 
     async def start(self) -> None:
         app = web.Application(client_max_size=1 << 40)

@@ -45,6 +45,36 @@ async def test_fifty_first_calls_wake_once_and_are_all_answered(rig: Rig, state:
     assert len(rig.books.wakes) == 1 and rig.books.wakes[0][0] == WID
 
 
+async def test_hostd_s_word_that_it_runs_is_not_kept_waiting_by_the_ledger(rig: Rig) -> None:
+    rig.books.states[WID] = "standby"
+    wakes_after(rig, asyncio.Event())
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        asking = [asyncio.create_task(_status(client, "POST", "/execs", {"json": {"command": "true"}}))
+                  for _ in range(20)]
+        async with asyncio.timeout(5):
+            while not rig.hostd.asked_whether_up:
+                await asyncio.sleep(0.01)
+        assert not rig.hostd.seen
+        rig.hostd.up.set()
+        assert await asyncio.wait_for(asyncio.gather(*asking), 10) == [200] * 20
+    assert rig.books.states[WID] == "waking" and len(rig.books.wakes) == 1
+    assert rig.hostd.asked_whether_up < 5, "one question for all who wait"
+
+
+@pytest.mark.parametrize("state", ["parking", "stopping", "restoring"])
+async def test_what_runs_before_it_came_to_rest_is_no_wake(rig: Rig, state: str) -> None:
+    """hostd still has the body that is on its way down, or to another past."""
+    rig.books.states[WID] = state
+    rig.hostd.up.set()
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        asking = asyncio.create_task(_status(client, "POST", "/execs", {"json": {"command": "true"}}))
+        await asyncio.sleep(0.3)
+        assert not rig.hostd.seen
+        rig.books.states[WID] = "running"
+        rig.app.gate.nudges._tell("workspace", WID)
+        assert await asyncio.wait_for(asking, 5) == 200
+
+
 async def test_creating_is_waited_for_and_not_asked_for(rig: Rig) -> None:
     rig.books.states[WID] = "creating"
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:

@@ -107,8 +107,9 @@ def open_gate(config: Config, upstairs: Upstairs) -> tuple[Gate, list[asyncio.Ta
     nudges.listen(access.forget)
     activity = Activity(upstairs.touch)
     limits = config.limits
-    gate = Gate(config=config, access=access, upstairs=upstairs, nudges=nudges, hostd=Hostd(config),
-                wake=Wake(access, upstairs, nudges, limits), daphne=Daphne(config), activity=activity,
+    hostd = Hostd(config)
+    gate = Gate(config=config, access=access, upstairs=upstairs, nudges=nudges, hostd=hostd,
+                wake=Wake(access, upstairs, nudges, hostd, limits), daphne=Daphne(config), activity=activity,
                 autos=Autos(upstairs, nudges), redis=client, rates=Rates(limits), trail=Trail(upstairs.audit),
                 requests=Slots(limits.requests_per_actor, "requests"),
                 sockets=Slots(limits.sockets_per_actor, "sockets"),

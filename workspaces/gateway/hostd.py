@@ -103,6 +103,11 @@ class Hostd:
         finally:
             response.release()
 
+    async def up(self, machine_id: str, wait_s: float) -> bool:
+        """Whether the machine runs, waiting a while for it."""
+        call = Call("GET", f"{machine_id}/up", f"wait_s={wait_s:g}", repeatable=True)
+        return bool((await self.json(call))[1].get("running"))
+
     async def terminal(self, path: str, query: str, headers: dict[str, str]) -> aiohttp.ClientWebSocketResponse:
         """A terminal's socket, opened; opening it twice is no harm."""
         call = Call("GET", path, query, headers, repeatable=True)

@@ -1,8 +1,9 @@
 """A first call of any kind wakes its workspace and then goes on; nobody has to ask twice (field case 080).
 
-Called by execs, files and terminals; calls `upstairs.wake` once however many ask, waits by nudge and by
-looking. hostd may know better than the row (`not_running` for a machine whose row says running): then the row
-is looked at again until both agree, or the time is over.
+Called by execs, files and terminals; calls `upstairs.wake` once however many ask, waits by nudge, by looking,
+and by asking hostd, whose word that a machine from rest runs is not kept waiting by the ledger. hostd may know better
+than the row (`not_running` for a machine whose row says running): then the row is looked at again until both agree,
+or the time is over.
 """
 
 from __future__ import annotations
@@ -15,19 +16,24 @@ from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.gateway.access import Access
 from workspaces.gateway.config import Limits
+from workspaces.gateway.hostd import Hostd
 from workspaces.gateway.nudges import Nudges, pause
 from workspaces.gateway.upstairs import Place, Upstairs
 
 T = TypeVar("T")
 LOOK_EVERY_S = 1.0
 GONE = frozenset({"deleted", "deleting"})
+#: From these nothing has to end before it runs.
+FROM_REST = frozenset({"standby", "stopped", "waking"})
 BY_ITSELF = frozenset({"creating", "waking", "restoring"})  # on their way up without being asked
 
 
 class Wake:
-    def __init__(self, access: Access, upstairs: Upstairs, nudges: Nudges, limits: Limits) -> None:
+    def __init__(self, access: Access, upstairs: Upstairs, nudges: Nudges, hostd: Hostd, limits: Limits) -> None:
         self._access, self._upstairs, self._nudges, self._limits = access, upstairs, nudges, limits
+        self._hostd = hostd
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._listening: dict[str, asyncio.Task[bool]] = {}
 
     async def running(self, actor: Actor, place: Place, cause: str, timeout_s: float) -> None:
         """Returns when the workspace runs. Raises what it is instead, or `wake_timeout`."""
@@ -76,9 +82,38 @@ class Wake:
                     await self._ask_upstairs(actor, place.workspace_id, cause)
                     self._access.forget("workspace", place.workspace_id)
                     asked = True
-                else:
-                    await pause(changed, LOOK_EVERY_S)
+                elif await self._up(place, changed):
+                    return
                 place = await self._look(actor, place.workspace_id)
+
+    async def _up(self, place: Place, changed: asyncio.Event) -> bool:
+        """Until something is heard. True when hostd says first that it runs: the ledger is not waited for."""
+        if place.state not in FROM_REST:
+            await pause(changed, LOOK_EVERY_S)
+            return False
+        hearing, asking = asyncio.ensure_future(pause(changed, LOOK_EVERY_S)), self._listening_to(place.workspace_id)
+        try:
+            await asyncio.wait({hearing, asking}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done() and not asking.cancelled() and asking.exception() is None and asking.result():
+                return True
+            await hearing
+            return False
+        finally:
+            hearing.cancel()
+
+    def _listening_to(self, workspace_id: str) -> asyncio.Task[bool]:
+        """One question to hostd for all who wait."""
+        task = self._listening.get(workspace_id)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._hostd.up(workspace_id, LOOK_EVERY_S))
+            self._listening[workspace_id] = task
+            task.add_done_callback(lambda done: self._heard(workspace_id, done))
+        return task
+
+    def _heard(self, workspace_id: str, done: asyncio.Task[bool]) -> None:
+        self._listening.pop(workspace_id, None)
+        if not done.cancelled():
+            done.exception()
 
     async def _look(self, actor: Actor, workspace_id: str) -> Place:
         """The row as last heard: a nudge has emptied what was kept, a lost one costs the table's few seconds."""
