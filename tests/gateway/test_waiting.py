@@ -158,3 +158,33 @@ async def test_forks_are_waited_for_together(rig: Rig) -> None:
             rig.app.gate.nudges._tell("workspace", one)
         reply = await asyncio.wait_for(asking, 5)
         assert (reply.status, [row["state"] for row in (await reply.json())["results"]]) == (201, ["running"] * 2)
+
+
+@pytest.mark.parametrize(("state", "result", "status", "code"), [
+    ("denied", {}, 403, "approval_denied"), ("expired", {}, 403, "approval_timeout"),
+    ("approved", {"code": "not_found", "detail": "There is no such checkpoint."}, 404, "not_found"),
+    ("approved", {"safety_checkpoint": "s"}, 200, None), ("pending", {}, 202, None)])
+async def test_a_change_that_waits_for_a_member_is_waited_for_and_says_what_was_decided(
+        rig: Rig, state: str, result: dict[str, str], status: int, code: str | None) -> None:
+    asked = {"id": "p" * 20, "state": "pending", "result": {}}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        if "/approvals/" in request.path:
+            return web.json_response(asked)
+        said = {"id": WID, "state": rig.books.states[WID]}
+        if request.method == "POST":
+            return web.json_response({**said, "safety_checkpoint": None, "approval": dict(asked)}, status=202)
+        return web.json_response(said)
+    rig.daphne.handler = answer
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        restore = f"{ONE}/checkpoints/{'c' * 20}/restore?wait=true&timeout_s={2 if state == 'pending' else 20}"
+        asking = asyncio.create_task(client.post(restore, json={}))
+        await eventually(lambda: rig.daphne.seen)
+        asked.update(state=state, result=result, decided_by={"name": "sven"})
+        rig.app.gate.nudges._tell("workspace", WID)
+        reply = await asyncio.wait_for(asking, 10)
+        said = await reply.json(content_type=None)
+    assert (reply.status, said.get("code")) == (status, code)
+    if result.get("safety_checkpoint"):
+        assert said["safety_checkpoint"] == "s" and said["state"] == "running"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from workspaces.actors import Actor
-from workspaces.api.errors import Problem
+from workspaces.api.errors import STATUS, Problem
 from workspaces.gateway.daphne import headers_for
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange, Headers
@@ -25,6 +25,7 @@ from workspaces.gateway.passing import to_daphne
 
 DEFAULT_S, LONGEST_S = 30.0, 300.0
 LOOK_EVERY_S = 1.0
+PREFIX = "/api/v1/workspaces"
 RAW = frozenset({b"content-length", b"content-type"})
 
 #: verb -> what it leads to; None: whatever the workspace comes to rest in.
@@ -104,11 +105,50 @@ async def change(gate: Gate, exchange: Exchange, verb: str) -> None:
         status, answered, raw, value = await gate.daphne.json(exchange.method, wish.target, headers, body)
         if 200 <= status < 300 and isinstance(value, dict):
             look = [(k, v) for k, v in headers if k not in RAW and k != b"idempotency-key"]
-            status, answered, raw = await _after(Wait(gate, actor, verb, wish, look, exchange.path),
-                                                 (status, answered, raw), value)
+            wait = Wait(gate, actor, verb, wish, look, exchange.path)
+            began = asyncio.get_running_loop().time()
+            approved = await after_approval(wait, value)
+            if approved is not None:
+                left_s = max(0.0, wish.timeout_s - (asyncio.get_running_loop().time() - began))
+                wait = replace(wait, wish=replace(wish, timeout_s=left_s))
+                status, answered, raw = await _after(wait, (status, answered, raw), approved)
     await exchange.begin(status, [*[h for h in answered if h[0] != b"content-length"],
                                   (b"content-length", b"%d" % len(raw))])
     await exchange.write(raw, more=False)
+
+
+async def after_approval(wait: Wait, value: dict[str, Any]) -> dict[str, Any] | None:
+    """What was answered, once a member has allowed it; None when nobody has decided in time. What waits for nobody is
+    allowed already. Raises what it came to instead: approval_denied, approval_timeout, or why it could not be done."""
+    asked = value.get("approval")
+    if not isinstance(asked, dict):
+        return value
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait.wish.timeout_s
+    with wait.gate.nudges.about(str(value["id"])) as changed:
+        while asked["state"] == "pending" and loop.time() < deadline:
+            await pause(changed, min(LOOK_EVERY_S, deadline - loop.time()))
+            status, _headers, _raw, seen = await wait.get(f"{PREFIX}/{value['id']}/approvals/{asked['id']}")
+            if status != 200:
+                return None  # somebody who may ask and may not look
+            asked = seen
+    if asked["state"] == "pending":
+        return None
+    refuse_unapproved(asked)
+    said = {"safety_checkpoint": asked["result"].get("safety_checkpoint")} if "safety_checkpoint" in value else {}
+    return {**value, **said}
+
+
+def refuse_unapproved(asked: dict[str, Any]) -> None:
+    by = (asked.get("decided_by") or {}).get("name", "")
+    if asked["state"] in ("denied", "withdrawn"):
+        raise Problem("approval_denied", f"{by} said no.", approval=asked["id"])
+    if asked["state"] == "expired":
+        raise Problem("approval_timeout", "Nobody decided in time.", approval=asked["id"])
+    code = asked["result"].get("code")
+    if code:
+        raise Problem(code if code in STATUS else "conflict", str(asked["result"].get("detail", "")),
+                      approval=asked["id"])
 
 
 async def _after(wait: Wait, answer: Answer, value: dict[str, Any]) -> Answer:
