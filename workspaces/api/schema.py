@@ -11,24 +11,11 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
+from workspaces.api import openapi_words
+
 PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
-PROBLEM_STATUSES = {
-    "400": "Not valid", "401": "No or bad credentials", "403": "Scope, role, quota or CSRF",
-    "404": "Not there, or not yours", "409": "Its state does not allow this, or a conflict", "413": "Too large",
-    "415": "Not JSON", "429": "Too many requests", "503": "Something behind is away; `retry_after_s` says when to come",
-    "507": "A disk is full",
-}
-PROBLEM_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["type", "title", "status", "code", "detail"],
-    "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-        "code": {"type": "string", "description": "A stable word"}, "detail": {"type": "string"},
-        "reason": {"type": "string", "description": "Why a state refused"},
-        "retry_after_s": {"type": "number"},
-        "errors": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
-    },
-}
+#: What any operation behind the gateway may answer, besides what its view says.
+PROBLEM_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507)
 
 
 def query_parameter(name: str, kind: Any, description: str, **more: Any) -> OpenApiParameter:
@@ -84,9 +71,10 @@ class BerthSchema(AutoSchema):
     def get_operation(self, *args: Any, **kwargs: Any) -> Any:
         operation = super().get_operation(*args, **kwargs)
         if operation is not None:
-            for status, description in PROBLEM_STATUSES.items():
-                operation["responses"].setdefault(status, {
-                    "description": description, "content": {"application/problem+json": {"schema": PROBLEM_REF}}})
+            for status in PROBLEM_STATUSES:
+                operation["responses"].setdefault(str(status), {
+                    "description": openapi_words.refusal(status),
+                    "content": {"application/problem+json": {"schema": PROBLEM_REF}}})
         return operation
 
 
@@ -94,13 +82,27 @@ def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: 
     """Adds the problem's schema and what the gateway answers by itself (execs, files, metrics, health)."""
     result["paths"] = {_with_id(path): _with_id_parameter(item) for path, item in result["paths"].items()}
     components = result.setdefault("components", {})
-    components.setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+    components.setdefault("schemas", {})["Problem"] = openapi_words.PROBLEM
     for name, part in gateway_fragment().get("components", {}).items():
         components.setdefault(name, {}).update(part)
     for path, operations in gateway_fragment().get("paths", {}).items():
         result["paths"].setdefault(path, {}).update(operations)
     result["paths"] = dict(sorted(result["paths"].items()))
+    for item in result["paths"].values():
+        for operation in item.values():
+            _show(operation)
     return result
+
+
+def _show(operation: dict[str, Any]) -> None:
+    """The example of a request, and of what it is answered with."""
+    name = operation["operationId"]
+    shown = [(operation.get("requestBody", {}), openapi_words.EXAMPLES.get(name)),
+             (operation["responses"].get("200", {}), openapi_words.ANSWERS.get(name))]
+    for part, example in shown:
+        content = part.get("content", {}).get("application/json")
+        if content is not None and example is not None:
+            content["example"] = example
 
 
 def _with_id(path: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from workspaces.api import openapi_words
 from workspaces.config import place
 
 TREE = Path(__file__).resolve().parent.parent.parent
@@ -139,7 +140,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Berth",
     "VERSION": "1",
-    "DESCRIPTION": "Persistent Linux microVM workspaces for people and their agents.",
+    "DESCRIPTION": openapi_words.DESCRIPTION,
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,

@@ -109,14 +109,23 @@ class Access:
     def _check_origin(self, exchange: Exchange) -> None:
         """An upgrade is a GET that CSRF and CORS never see: with a cookie only our very own origin may ask."""
         origin = exchange.header(b"origin")
+        if origin is None or origin not in self._origins(exchange):
+            raise Problem("origin_refused", "This origin may not open a socket with a cookie.")
+
+    def refuse_strange_origin(self, exchange: Exchange) -> None:
+        """A page of somebody else's, or one whose name was pointed at this address after it was loaded."""
+        origin, own = exchange.header(b"origin"), self._origins(exchange)
+        if not own or (origin is not None and origin not in own):
+            raise Problem("origin_refused", "Neither another site's page nor a name that is not ours may ask this.")
+
+    def _origins(self, exchange: Exchange) -> set[str]:
+        """What a page of ours calls itself here; nothing where the Host is none of ours."""
         request = self._as_django_sees_it(exchange, {})
         try:
             own = f"{request.scheme}://{request.get_host()}"
         except DisallowedHost:
-            own = ""
-        exact = {o for o in settings.CSRF_TRUSTED_ORIGINS if "*" not in o}
-        if origin is None or (origin != own and origin not in exact):
-            raise Problem("origin_refused", "This origin may not open a socket with a cookie.")
+            return set()
+        return {own, *(o for o in settings.CSRF_TRUSTED_ORIGINS if "*" not in o)}
 
     def _as_django_sees_it(self, exchange: Exchange, cookies: dict[str, str]) -> HttpRequest:
         request = _BareRequest(self.client(exchange)[1])

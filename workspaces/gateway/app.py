@@ -23,6 +23,7 @@ from workspaces.gateway.config import Config
 from workspaces.gateway.exchange import ClientGone, Exchange, Receive, Scope, Send
 from workspaces.gateway.gate import Gate, close_gate, open_gate
 from workspaces.gateway.headers import is_preview_host
+from workspaces.gateway.mcp.endpoint import Mcp
 from workspaces.gateway.passing import preview_refusal, socket_to_daphne
 from workspaces.gateway.relay import BrokenOff
 from workspaces.gateway.socket import Socket
@@ -56,8 +57,9 @@ class App:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._gate, self._background = open_gate(self._config, self._upstairs or Upstairs())
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
+        async with Mcp(self, self._config.limits.json_body_bytes).open() as self._gate.mcp:
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
         await close_gate(self._gate, self._background)
         await send({"type": "lifespan.shutdown.complete"})
 

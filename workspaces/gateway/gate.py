@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis.asyncio as redis
 from django.db import DatabaseError
@@ -30,6 +30,9 @@ from workspaces.gateway.trail import Trail
 from workspaces.gateway.upstairs import Place, Upstairs
 from workspaces.gateway.wake import Wake
 
+if TYPE_CHECKING:
+    from workspaces.gateway.mcp.endpoint import Mcp
+
 
 @dataclass
 class Gate:
@@ -48,6 +51,7 @@ class Gate:
     requests: Slots
     sockets: Slots
     daphne_requests: Slots
+    mcp: Mcp | None = None   # the app opens it: it calls the app itself
 
     async def enter(self, exchange: Exchange, workspace_id: str, scope: str) -> tuple[Actor, Place]:
         """The one way in to a workspace: who asks, with which scope, and whether it is theirs to see."""

@@ -8,27 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from workspaces.api.openapi_words import refusal
 from workspaces.gateway.openapi_schemas import SCHEMAS
 
 Json = dict[str, Any]
 
 ID_SCHEMA: Json = {"type": "string", "pattern": "^[a-z2-7]{20}$"}
-PROBLEMS: dict[int, str] = {
-    400: "`invalid` (with `errors` by field) or `malformed`",
-    401: "`unauthenticated` or `token_expired`",
-    403: "`scope_missing`, `forbidden`, `csrf_failed`, or `permission_denied` by the guest",
-    404: "`not_found` (not there, or not yours) or `file_not_found`",
-    408: "`request_timeout`: the body came too slowly",
-    409: "The state of the workspace, exec or file does not allow this; `code` and `reason` say which",
-    412: "`precondition_failed`",
-    413: "`too_large`",
-    416: "`range_not_satisfiable`",
-    429: "`rate_limited`: too many requests of yours at once",
-    500: "`internal`",
-    502: "`agent_lost`: the guest's agent does not answer",
-    503: "`host_unreachable`, `no_capacity`, `wake_timeout` or `unavailable`; `retry_after_s` says when",
-    507: "`guest_disk_full` or `disk_full`",
-}
 READING = (400, 401, 403, 404, 409, 429, 500, 502, 503)
 WRITING = (*READING, 408, 413, 507)
 
@@ -54,7 +39,7 @@ KEY = parameter("Idempotency-Key", {"type": "string", "minLength": 1, "maxLength
 
 
 def problem(status: int) -> Json:
-    return {"description": PROBLEMS[status],
+    return {"description": refusal(status),
             "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 
 

@@ -14,6 +14,7 @@ from workspaces.api.errors import Problem
 from workspaces.gateway import checkpoints, execs, files, waiting
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
+from workspaces.gateway.mcp import endpoint
 from workspaces.gateway.passing import to_daphne
 
 Handler = Callable[[Gate, Exchange], Awaitable[None]]
@@ -64,6 +65,8 @@ def find(exchange: Exchange) -> Handler:
     """Who answers this. Never raises: a refusal is a handler, too, and it lets nobody see more than `not_found`."""
     if exchange.path == "/healthz":
         return health
+    if exchange.path == "/mcp":
+        return endpoint.serve
     own = OWN.match(exchange.path)
     if own is not None:
         return _own(exchange.method, own["workspace"], own["rest"])
