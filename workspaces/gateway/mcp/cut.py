@@ -54,8 +54,8 @@ def middle_out(data: bytes, most_bytes: int) -> Cut:
         return Cut(data, b"", len(data), len(data))
     head = whole_characters(data[: most_bytes // 4])
     at = len(data) - (most_bytes - most_bytes // 4)
-    while at < len(data) and data[at] & 0xC0 == 0x80 and at < len(data) - 1:
-        at += 1
+    rest = data[at: at + LONGEST_CHARACTER - 1]
+    at += next((n for n, byte in enumerate(rest) if byte & 0xC0 != 0x80), len(rest))  # past the end of a character
     return Cut(head, data[at:], len(head), at)
 
 
