@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
+
+
+class Caller(Protocol):
+    async def call_tool(self, tool: str, arguments: dict[str, Any], /) -> CallToolResult: ...
 
 
 @contextlib.asynccontextmanager
@@ -20,14 +25,14 @@ async def connected(base_url: str, secret: str, query: str = "", mode: str = "au
         yield client
 
 
-async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
+async def call(client: Caller, tool: str, /, **arguments: Any) -> dict[str, Any]:
     """The data of an answer that is no refusal."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content[0].text
     return dict(result.structured_content)
 
 
-async def refused(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
+async def refused(client: Caller, tool: str, /, **arguments: Any) -> dict[str, Any]:
     """The problem that the tool answered with; its text says the code first."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result.content[0].text

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from mcp import Client, MCPError
+from mcp import MCPError
+from mcp.types import CallToolResult
 
 from tests.mcp_client import call, connected, refused
 from tests.stack import Stack, until
@@ -21,11 +23,27 @@ def place(stack: Stack) -> str:
     return str(stack.workspace("anna", name="mcp")["id"])
 
 
+@dataclass(frozen=True)
+class Agent:
+    """Anna's, pinned to one workspace; each call is a client of its own, for nothing is kept between two requests."""
+
+    stack: Stack
+    place: str
+
+    async def call_tool(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        async with connected(self.stack.base_url, self.stack.token("anna"), f"?workspace={self.place}") as client:
+            return await client.call_tool(tool, arguments)
+
+    def sleeps(self) -> None:
+        """The fake driver keeps no memory, so it is stopped instead of put to standby."""
+        with self.stack.client("anna") as api:
+            asked = api.post(f"/api/v1/workspaces/{self.place}/stop?wait=true&timeout_s=60")
+            assert asked.json()["state"] == "stopped"
+
+
 @pytest.fixture
-async def agent(stack: Stack, place: str) -> AsyncIterator[Client]:
-    """A session of anna's, pinned to one workspace."""
-    async with connected(stack.base_url, stack.token("anna"), f"?workspace={place}") as client:
-        yield client
+def agent(stack: Stack, place: str) -> Agent:
+    return Agent(stack, place)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -56,11 +74,14 @@ async def test_a_first_loop_from_nothing_to_a_restore_that_can_be_undone(stack: 
 async def test_a_sleeping_workspace_is_woken_by_a_call_and_looking_at_it_wakes_nothing(stack: Stack, agent, place
                                                                                       ) -> None:
     ran = await call(agent, "exec", command="echo before")
-    assert (await call(agent, "standby_workspace"))["state"] in ("standby", "stopped")
+    agent.sleeps()
     assert (await call(agent, "exec_output", exec_id=ran["exec_id"]))["content"] == "before\n"
-    assert (await call(agent, "get_workspace"))["state"] in ("standby", "stopped")
+    assert (await call(agent, "get_workspace"))["state"] == "stopped"
     assert (await call(agent, "exec", command="echo after"))["stdout"] == "after\n"
+    agent.sleeps()
     assert (await call(agent, "start_workspace"))["state"] == "running"
+    said = await refused(agent, "standby_workspace")
+    assert (said["code"], said["reason"]) == ("state_conflict", "no_memory_images"), "as REST says it of this driver"
 
 
 async def test_a_long_command_goes_on_between_calls_and_without_its_client(stack: Stack, agent, place) -> None:
@@ -80,7 +101,7 @@ async def test_a_long_command_goes_on_between_calls_and_without_its_client(stack
     assert told["at_end"]
 
 
-async def test_standard_input_signals_and_the_whole_tree(agent: Client) -> None:
+async def test_standard_input_signals_and_the_whole_tree(agent: Agent) -> None:
     echo = await call(agent, "exec", command="cat", stdin_open=True, background=True)
     await call(agent, "exec_input", exec_id=echo["exec_id"], text="héllo\n")
     await call(agent, "exec_input", exec_id=echo["exec_id"], eof=True)
@@ -94,7 +115,7 @@ async def test_standard_input_signals_and_the_whole_tree(agent: Client) -> None:
         assert told["outcome"] == outcome if outcome else told["outcome"]["kind"] == "killed"
 
 
-async def test_huge_output_is_cut_and_every_byte_of_it_can_be_read(agent: Client) -> None:
+async def test_huge_output_is_cut_and_every_byte_of_it_can_be_read(agent: Agent) -> None:
     ran = await call(agent, "exec", command="seq 1 100000", shown_bytes=4096)
     whole = "".join(f"{n}\n" for n in range(1, 100_001))
     left_out = ran["stdout_left_out"]
@@ -110,12 +131,12 @@ async def test_huge_output_is_cut_and_every_byte_of_it_can_be_read(agent: Client
     assert "".join(pieces) == whole
 
 
-async def test_what_is_kept_of_a_command_is_bounded_and_that_is_said(agent: Client) -> None:
+async def test_what_is_kept_of_a_command_is_bounded_and_that_is_said(agent: Agent) -> None:
     ran = await call(agent, "exec", command="head -c 3000000 /dev/zero | tr '\\0' x")
     assert ran["stdout_truncated"] and len(ran["stdout"]) < 40_000
 
 
-async def test_bytes_that_are_no_utf8_are_said_to_be_so_and_kept_by_an_edit(agent: Client) -> None:
+async def test_bytes_that_are_no_utf8_are_said_to_be_so_and_kept_by_an_edit(agent: Agent) -> None:
     junk = bytes(range(256)) * 4
     path = f"{HOME}/junk.bin"
     await call(agent, "write_file", path=path, content_base64=base64.b64encode(b"key=old\n" + junk).decode())
@@ -130,7 +151,7 @@ async def test_bytes_that_are_no_utf8_are_said_to_be_so_and_kept_by_an_edit(agen
     assert base64.b64decode(told["content"]) == junk
 
 
-async def test_a_name_that_is_no_utf8_is_listed_read_and_written_by_its_bytes(agent: Client) -> None:
+async def test_a_name_that_is_no_utf8_is_listed_read_and_written_by_its_bytes(agent: Agent) -> None:
     await call(agent, "exec", command=["/bin/sh", "-c", "mkdir -p odd; printf hello > odd/$(printf 'n\\377me')"])
     listed = await call(agent, "list_files", path=f"{HOME}/odd")
     encoded = listed["entries"][0]["path_encoded"]
@@ -140,7 +161,7 @@ async def test_a_name_that_is_no_utf8_is_listed_read_and_written_by_its_bytes(ag
     assert (await call(agent, "read_file", path_encoded=encoded))["content"] == "bye"
 
 
-async def test_a_long_file_is_read_in_pieces_that_make_the_whole_and_never_split_a_character(agent: Client) -> None:
+async def test_a_long_file_is_read_in_pieces_that_make_the_whole_and_never_split_a_character(agent: Agent) -> None:
     text = "".join(f"{n}: añ€😀\n" for n in range(3000))
     path = f"{HOME}/long.txt"
     await call(agent, "write_file", path=path, content=text)
@@ -181,7 +202,7 @@ async def test_an_edit_is_exact_and_never_over_somebody_elses_change(stack: Stac
     assert lost <= {"precondition_failed", "conflict", "file_busy"}
 
 
-async def test_folders_are_listed_in_pieces_and_what_is_not_there_has_its_code(agent: Client) -> None:
+async def test_folders_are_listed_in_pieces_and_what_is_not_there_has_its_code(agent: Agent) -> None:
     await call(agent, "exec", command="mkdir -p many && cd many && touch $(seq -w 1 25)")
     names, cursor = [], None
     while True:
@@ -197,8 +218,9 @@ async def test_folders_are_listed_in_pieces_and_what_is_not_there_has_its_code(a
     assert (await refused(agent, "read_file", path=f"{HOME}/many"))["code"] == "is_a_directory"
     assert (await refused(agent, "exec", command="id", cwd="/nowhere"))["code"] == "invalid"
     assert (await refused(agent, "exec_output", exec_id="a" * 20))["code"] == "not_found"
-    with pytest.raises(MCPError):
-        await agent.call_tool("no_such_tool", {})
+    async with connected(agent.stack.base_url, agent.stack.token("anna")) as client:
+        with pytest.raises(MCPError, match="no tool 'no_such_tool'"):
+            await client.call_tool("no_such_tool", {})
 
 
 async def test_scopes_owners_and_revocation_hold_here_as_everywhere(stack: Stack, place: str) -> None:

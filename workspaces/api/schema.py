@@ -95,7 +95,8 @@ def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: 
 
 
 def _show(operation: dict[str, Any]) -> None:
-    """The example of a request, and of what it is answered with."""
+    """The example of a request and of what it is answered with; and that no credentials are asked for, where none are."""
+    operation.setdefault("security", [])
     name = operation["operationId"]
     shown = [(operation.get("requestBody", {}), openapi_words.EXAMPLES.get(name)),
              (operation["responses"].get("200", {}), openapi_words.ANSWERS.get(name))]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from django.urls import path, register_converter
-from drf_spectacular.renderers import OpenApiJsonRenderer
-from drf_spectacular.views import SpectacularAPIView
 
-from workspaces.api import account, approvals, audit, checkpoints, holds, members, operations, policies, views
+from workspaces.api import account, approvals, audit, checkpoints, document, holds, members, operations, policies, views
 
 
 class IdConverter:
@@ -33,20 +31,13 @@ class NameConverter(IdConverter):
     regex = "[^/]{1,150}"
 
 
-class Schema(SpectacularAPIView):
-    """The OpenAPI document, as JSON, for everybody."""
-
-    public = True
-    authentication_classes = ()
-    renderer_classes = [OpenApiJsonRenderer]  # noqa: RUF012  (a list is what its base has)
-
-
 register_converter(IdConverter, "id")
 register_converter(ScopeConverter, "scope")
 register_converter(NameConverter, "name")
 
 urlpatterns = [
-    path("schema/", Schema.as_view()),
+    path("schema/", document.Schema.as_view()),
+    path("docs/", document.page),
     path("workspaces", views.WorkspaceList.as_view()),
     path("workspaces/<id:workspace_id>", views.WorkspaceDetail.as_view()),
     path("workspaces/<id:workspace_id>/start", views.Start.as_view()),

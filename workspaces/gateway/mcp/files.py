@@ -112,7 +112,7 @@ async def read(session: Session, given: ReadFile) -> Said:
         data = cut.whole_characters(data) or data
     following = given.offset + len(data)
     more = reply.cut or (size is not None and following < size)
-    told: Data = {"path": label(given), "size": size, "etag": reply.header("etag"), "offset": given.offset,
+    told: Data = {"path": label(given), "size": size, "etag": bare(reply.header("etag")), "offset": given.offset,
                   "next_offset": following if more else None}
     return _told(told, data, given)
 
@@ -165,17 +165,21 @@ async def _put(session: Session, given: InFiles, data: bytes, etag: str | None, 
     reply = await session.api.ask("PUT", f"{session.base(given)}/files/content", query, data, headers)
     said = reply.json()
     created = reply.status == 201
-    told = {"path": label(given), "size": said.get("size"), "etag": said.get("etag"), "created": created}
-    return Said(f"{'Created' if created else 'Replaced'} {label(given)}: {said.get('size')} bytes, etag "
-                f"{said.get('etag')}", told)
+    told = {"path": label(given), "size": said.get("size"), "etag": bare(said.get("etag")), "created": created}
+    verb = "Created" if created else "Replaced"
+    return Said(f"{verb} {label(given)}: {told['size']} bytes, etag {told['etag']}", told)
+
+
+def bare(etag: str | None) -> str:
+    """An entity tag without its header's quotes: one spelling for everything a tool says or takes."""
+    return (etag or "").strip().removeprefix("W/").strip('"')
 
 
 def quoted(etag: str) -> str:
-    """An entity tag as its header has it, however it was handed back."""
-    bare = etag.strip().removeprefix("W/").strip('"')
-    if not bare.isprintable() or not bare.isascii() or '"' in bare:
+    said = bare(etag)
+    if not said.isprintable() or not said.isascii() or '"' in said:
         raise refusal("invalid", "This is no etag of ours.", errors={"if_etag": ["Not an etag."]})
-    return f'"{bare}"'
+    return f'"{said}"'
 
 
 async def edit(session: Session, given: EditFile) -> Said:
@@ -184,8 +188,8 @@ async def edit(session: Session, given: EditFile) -> Said:
     if reply.cut:
         raise refusal("too_large", f"Files of more than {MOST_EDITED_BYTES} bytes are edited with exec.",
                       limit_bytes=MOST_EDITED_BYTES)
-    etag = reply.header("etag") or ""
-    if given.if_etag is not None and quoted(given.if_etag) != quoted(etag):
+    etag = bare(reply.header("etag"))
+    if given.if_etag is not None and bare(given.if_etag) != etag:
         raise refusal("precondition_failed", "The file is not the one you read; read it again.", etag=etag)
     old, new = given.old_text.encode("utf-8", "surrogatepass"), given.new_text.encode("utf-8", "surrogatepass")
     found = occurrences(reply.body, old)
@@ -226,6 +230,8 @@ async def listing(session: Session, given: ListFiles) -> Said:
 def _entry(seen: Data) -> Data:
     kept = ("path", "type", "size", "mode", "owner", "group", "mtime", "target", "etag")
     entry = {name: seen[name] for name in kept if seen.get(name) is not None}
+    if "etag" in entry:
+        entry["etag"] = bare(entry["etag"])
     if "�" in str(seen.get("path")):
         entry["path_encoded"] = seen.get("path_encoded")
     return entry
