@@ -95,7 +95,7 @@ def merge_gateway(result: dict[str, Any], generator: Any, request: Any, public: 
 
 
 def _show(operation: dict[str, Any]) -> None:
-    """The example of a request and of what it is answered with; and that no credentials are asked for, where none are."""
+    """The example of a request and of its answer; and where no credentials are asked for, that they are not."""
     operation.setdefault("security", [])
     name = operation["operationId"]
     shown = [(operation.get("requestBody", {}), openapi_words.EXAMPLES.get(name)),
