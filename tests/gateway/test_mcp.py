@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.gateway.conftest import ANNA, AUTH, OTHERS, TOKEN, WID, Rig, scoped
 from tests.mcp_client import call, connected, refused
-from workspaces.gateway.mcp import cut
+from workspaces.gateway.mcp import cut, inside
 from workspaces.gateway.mcp.catalog import TOOLS
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
@@ -176,3 +178,58 @@ def test_a_piece_ends_between_characters_and_nothing_of_it_is_lost(text: str, at
     kept = cut.whole_characters(data)
     assert data.startswith(kept) and len(data) - len(kept) < cut.LONGEST_CHARACTER
     kept.decode("utf-8")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_clients_that_leave_in_the_middle_of_a_call_leave_nothing_behind(rig: Rig, mode: str) -> None:
+    """Field case 085 at this door: of forty sessions broken off no task, no slot and no inner call is left."""
+    hanging = asyncio.Event()
+
+    async def hangs(request: web.Request) -> web.StreamResponse:
+        await hanging.wait()
+        return web.json_response({"id": "e" * 20, "state": "running", "command": "x", "user": "user", "outcome": None})
+    rig.hostd.handler = hangs
+
+    async def leave(n: int) -> None:
+        async with connected(rig.url, TOKEN, f"?workspace={WID}", mode=mode) as client:
+            await client.call_tool("exec", {"command": "sleep 100"})
+    before = len(asyncio.all_tasks())
+    for _ in range(4):
+        asked = len(rig.hostd.seen)
+        leaving = [asyncio.create_task(leave(n)) for n in range(10)]
+        await eventually(lambda asked=asked: len(rig.hostd.seen) >= asked + 10)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+    await eventually(lambda: not inside._running and rig.app.gate.requests.held_by("1") == 0)
+    await eventually(lambda: len(asyncio.all_tasks()) <= before + 8)  # of the servers: their idle connections
+    assert not hanging.is_set()
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_silent_call_is_kept_alive_by_comments(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Field case 035 at this door: a proxy that ends silent connections sees a comment every few seconds."""
+    from mcp.server import _streamable_http_modern as transport
+    monkeypatch.setattr(transport, "_SSE_PING_INTERVAL", 0.2)
+    go = asyncio.Event()
+
+    async def slow(_request: web.Request) -> web.StreamResponse:
+        await go.wait()
+        return web.json_response({"results": [], "next": None})
+    rig.daphne.handler = slow
+    said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "list_workspaces", "arguments": {}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}}})
+    headers = {**JSON, **AUTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
+               "Mcp-Name": "list_workspaces"}
+    async with aiohttp.ClientSession(rig.url) as client, client.post("/mcp", data=said, headers=headers) as reply:
+        assert (reply.status, reply.content_type) == (200, "text/event-stream")
+        assert (await reply.content.readline()).startswith(b": ping")
+        go.set()
+        assert b'"isError":false' in await reply.content.read()
