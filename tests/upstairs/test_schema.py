@@ -107,3 +107,13 @@ def strategy_of(operation: Any) -> Any:
 
 CHECKS = [checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
           checks.response_schema_conformance]
+
+
+def test_the_page_for_people_shows_every_operation_and_runs_no_script(document: dict[str, Any]) -> None:
+    answer = Client().get("/api/v1/docs/", headers={"host": HOST})
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/html; charset=utf-8")
+    text = answer.content.decode()
+    for item in document["paths"].values():
+        for operation in item.values():
+            assert f'id="{operation["operationId"]}"' in text
+    assert "<script" not in text and " style=" not in text and "onclick" not in text
