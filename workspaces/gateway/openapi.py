@@ -58,6 +58,16 @@ def raw(description: str, headers: Json | None = None, media: str = "application
     return {**said, "headers": headers} if headers else said
 
 
+def events(description: str) -> Json:
+    """Server-sent events; the schema is of one of them."""
+    event: Json = {"type": "object", "required": ["event", "data"], "properties": {
+        "event": {"type": "string", "enum": ["stdout", "stderr", "outcome", "error"]},
+        "data": {"type": "string", "description": "JSON: of output `{\"data\": base64, \"offset\", \"next_offset\"}`; of "
+                                                  "`outcome` the outcome; of `error` a problem"},
+        "id": {"type": "string", "description": "The next offset, for `Last-Event-ID`"}}}
+    return {"description": description, "content": {"text/event-stream": {"schema": event}}}
+
+
 def header(description: str, kind: str = "string") -> Json:
     return {"description": description, "schema": {"type": kind}}
 
@@ -110,8 +120,7 @@ EXECS: Json = {
     "/api/v1/workspaces/{id}/execs/{eid}/stream": {
         "get": operation("execs_stream", "execs", "exec", "Server-sent events: stdout, stderr, outcome",
                          [WORKSPACE, EXEC, OFFSET],
-                         answers(READING, s200=raw("Ends with `outcome`, or with `error` when it broke",
-                                                   media="text/event-stream"))),
+                         answers(READING, s200=events("Ends with `outcome`, or with `error` when it broke"))),
     },
     "/api/v1/workspaces/{id}/execs/{eid}/stdin": {
         "post": operation("execs_stdin", "execs", "exec", "Bytes for its standard input",
