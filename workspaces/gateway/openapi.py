@@ -62,7 +62,7 @@ def events(description: str) -> Json:
     """Server-sent events; the schema is of one of them."""
     event: Json = {"type": "object", "required": ["event", "data"], "properties": {
         "event": {"type": "string", "enum": ["stdout", "stderr", "outcome", "error"]},
-        "data": {"type": "string", "description": "JSON: of output `{\"data\": base64, \"offset\", \"next_offset\"}`; of "
+        "data": {"type": "string", "description": "JSON: of output `data` (base64), `offset` and `next_offset`; of "
                                                   "`outcome` the outcome; of `error` a problem"},
         "id": {"type": "string", "description": "The next offset, for `Last-Event-ID`"}}}
     return {"description": description, "content": {"text/event-stream": {"schema": event}}}

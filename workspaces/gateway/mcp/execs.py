@@ -150,7 +150,8 @@ def _part(whole: bytes, shown_bytes: int, stream: str, record: Data) -> tuple[st
     """What is shown of one stream, and the marks that say what is not."""
     piece = cut.middle_out(whole, shown_bytes)
     head, tail = cut.shown(piece.head), cut.shown(piece.tail)
-    text, marks = head.text, {}
+    text = head.text
+    marks: Data = {}
     if piece.left_out:
         how = f'exec_output(exec_id="{record["id"]}", stream="{stream}", offset={piece.first})'
         text += f"\n[… {piece.left_out} bytes left out, {piece.first} to {piece.last}; {how} shows them …]\n{tail.text}"

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from workspaces.api.errors import body as problem_body
 from workspaces.gateway.exchange import Message, Receive, Scope, Send
 
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 Headers = dict[str, str]
 
 #: Of the outer request: who asks, and where from. Cookies and the rest stay outside.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import quote
 
+from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from workspaces.gateway.mcp.files import cursor_of
@@ -19,7 +20,6 @@ from workspaces.gateway.mcp.tool import (
     Said,
     Session,
     Tool,
-    ToolAnnotations,
 )
 
 KEPT = ("id", "name", "comment", "kind", "state", "state_reason", "memory", "memory_usable", "consistency", "parent",
