@@ -163,6 +163,8 @@ class MessageJoiner:
 
     def __init__(self) -> None:
         self._parts: dict[tuple[int, int], bytearray] = {}
+        #: What all messages that have begun and not ended have gathered.
+        self.held_bytes = 0
 
     def add(self, frame: Frame) -> dict[str, Any] | None:
         """The whole message once its last frame is here. Raises MessageTooLong, or ValueError on what is no object."""
@@ -171,17 +173,19 @@ class MessageJoiner:
         if held is None and frame.tag == LAST:
             return _parse(frame.payload)
         held = held if held is not None else bytearray()
+        self.held_bytes -= len(held)
         held += frame.payload
         if len(held) > MAX_MESSAGE_BYTES:
             raise MessageTooLong("a message that does not end")
         if frame.tag == LAST:
             return _parse(bytes(held))
         self._parts[key] = held
+        self.held_bytes += len(held)
         return None
 
     def forget(self, stream: int) -> None:
         for key in [key for key in self._parts if key[0] == stream]:
-            del self._parts[key]
+            self.held_bytes -= len(self._parts.pop(key))
 
 
 def _unpack(head: bytes) -> tuple[int, int, int, int, int, int]:
@@ -191,7 +195,10 @@ def _unpack(head: bytes) -> tuple[int, int, int, int, int, int]:
 
 
 def _parse(data: bytes) -> dict[str, Any]:
-    body = json.loads(data)
+    try:
+        body = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("a message nested too deep") from error
     if not isinstance(body, dict):
         raise ValueError("a message must be an object")
     return body

@@ -84,7 +84,7 @@ class Record:
         request, started, ended = self.request, self.started or {}, self.ended or {}
         return {
             "id": self.exec_id, "command": request["command"], "user": request["user"],
-            "cwd": request.get("cwd") or started.get("cwd"), "tty": request.get("tty"), "state": self.state,
+            "cwd": started.get("cwd") or request.get("cwd"), "tty": request.get("tty"), "state": self.state,
             "outcome": ended.get("outcome"), "continued_from": self.continued_from,
             "started_at": started.get("started_at"), "ended_at": ended.get("ended_at"),
             "duration_ms": _duration_ms(started.get("started_at"), ended.get("ended_at")),

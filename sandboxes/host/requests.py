@@ -7,6 +7,7 @@ is refused here, by name, and not half started in a guest.
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any
 
 from sandboxes.errors import Invalid
@@ -162,14 +163,33 @@ def read_operation(body: Any, machine_id: str) -> dict[str, Any]:
     return request
 
 
-SIGNAL_BODY = {"signal": (fields.text(16), REQUIRED)}
+SIGNALS_MOST, REALTIME = 64, 34  # Linux; the C library's SIGRTMIN
+
+
+def signal_of(value: Any) -> str:
+    """The name of "SIGINT", "INT", 2 or "2", as the agent is told it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not SIGNAL.fullmatch(f"SIG{value.removeprefix('SIG')}"):
+        raise Wrong("a name such as SIGINT, or a number from 1 to 64")
+    word = value.removeprefix("SIG")
+    if not (word.isascii() and word.isdigit()):
+        return f"SIG{word}"
+    number = int(word)
+    if not 1 <= number <= SIGNALS_MOST:
+        raise Wrong("a number from 1 to 64")
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - REALTIME}" if number > REALTIME else f"SIG{number}"
+
+
+SIGNAL_BODY = {"signal": (signal_of, REQUIRED)}
 RESIZE_BODY = {"cols": (fields.integer(1, 1000), REQUIRED), "rows": (fields.integer(1, 1000), REQUIRED)}
 
 
 def read_signal(body: Any) -> str:
     name: str = fields.read(body, SIGNAL_BODY)["signal"]
-    if not SIGNAL.fullmatch(name):
-        raise Invalid("signal: a name such as SIGINT", errors={"signal": "a name such as SIGINT"})
     return name
 
 

@@ -37,7 +37,7 @@ class StreamHttp:
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         query = http.Query(request)
-        offset = query.integer("offset", _last_event_id(request))
+        offset = _last_event_id(request, query.integer("offset", 0))
         query.done()
         execs, exec_id = self._machines.execs(request.match_info["mid"]), request.match_info["eid"]
         execs.record(exec_id)
@@ -63,9 +63,10 @@ def _event(name: str, value: object) -> bytes:
     return f"event: {name}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n".encode()
 
 
-def _last_event_id(request: web.Request) -> int:
+def _last_event_id(request: web.Request, offset: int) -> int:
+    """A browser that reconnects asks for the same URL again: what it has since read is in the header, and wins."""
     said = request.headers.get("Last-Event-ID", "")
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else offset
 
 
 async def with_silences(items: AsyncGenerator[T, None], silence_s: float) -> AsyncGenerator[T | None, None]:

@@ -38,7 +38,7 @@ def test_bytes_on_the_wire_are_as_frozen():
 
 
 def test_an_agent_knows_every_method_that_was_promised_and_the_schema_every_method_there_is():
-    assert set(Agent(Machine(), real=False)._methods(real=False)) == set(METHODS)
+    assert set(Agent(Machine(), None, real=False)._methods(real=False)) == set(METHODS)
 
 
 def test_the_agents_names_of_devices_are_the_images():

@@ -35,7 +35,8 @@ OUTCOME = answer(["kind"], kind={"type": "string", "enum": ["exited", "signaled"
 
 SCHEMAS: dict[str, Json] = {
     "TerminalSize": closed(["cols", "rows"], cols=SIDE, rows=SIDE),
-    "SignalRequest": closed(["signal"], signal={"type": "string", "pattern": "^SIG[A-Z0-9+-]{1,12}$"}),
+    "SignalRequest": closed(["signal"], signal={"oneOf": [{"type": "string", "pattern": "^(SIG)?[A-Z0-9+-]{1,12}$"},
+                                                          {"type": "integer", "minimum": 1, "maximum": 64}]}),
     "Outcome": OUTCOME,
     "ExecRequest": closed(
         ["command"],

@@ -4,7 +4,7 @@ Import path: the tools disk carries `sandboxes/__init__.py`, `sandboxes/errors.p
 `sandboxes/guest/protocol.py` and this package under their own names, nothing else of Berth; so nothing here may
 import anything else of it.
 
-    port ─bytes─ session ─frames─ streams ─calls─ methods ─┬─ exec calls ── execs, spawn, output, trees
+    port ─bytes─ session ─frames─ streams ─calls─ methods ─┬─ exec calls ── execs, spawn (zygote), output, trees
                                                            ├─ file calls ── workers (threads with the user's rights)
                                                            └─ world calls ─ world, clock, quiesce, metrics, poweroff
 

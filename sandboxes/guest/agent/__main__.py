@@ -1,5 +1,5 @@
 """Starts the agent: without arguments in a machine, with `--fake --socket PATH` on a host. Started by the tools disk's
-init, or by the fake driver."""
+init, or by the fake driver. What the agent is made of is imported once the zygote is there, which stays small for it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from sandboxes.guest.agent import holds, syscalls
-from sandboxes.guest.agent.agent import Agent
-from sandboxes.guest.agent.machine import Machine
-from sandboxes.guest.agent.port import Pipe, SocketListener
+from sandboxes.guest.agent.spawn import Spawner
 
 KEPT_AT = Path("/run/berth-agent/machine.json")
 OPEN_FILES = 65536
@@ -31,23 +28,32 @@ def main(argv: list[str]) -> None:
 
 def _on_host(socket_path: str) -> None:
     os.umask(0o022)
+    spawner = Spawner()
+    from sandboxes.guest.agent import syscalls
+    from sandboxes.guest.agent.agent import Agent
+    from sandboxes.guest.agent.machine import Machine
+    from sandboxes.guest.agent.port import SocketListener
     syscalls.adopt_orphans()
     _many_files()
-    agent = Agent(Machine(), real=False)
+    agent = Agent(Machine(), spawner, real=False)
     agent.holds.serve(str(Path(socket_path).with_name("hold.sock")))
     SocketListener(agent.loop, agent.session, socket_path)
     agent.loop.run()
 
 
 def _in_machine() -> None:
-    from sandboxes.guest.agent import world
     os.umask(0o022)
+    spawner = Spawner()
+    from sandboxes.guest.agent import holds, syscalls, world
+    from sandboxes.guest.agent.agent import Agent
+    from sandboxes.guest.agent.machine import Machine
+    from sandboxes.guest.agent.port import Pipe
     syscalls.name_process("berth-agent")
     KEPT_AT.parent.mkdir(mode=0o700, exist_ok=True)
     Path("/proc/self/oom_score_adj").write_text(LEAST_LIKELY_KILLED)
     _many_files()
     world.prepare()
-    agent = Agent(Machine(KEPT_AT), real=True)
+    agent = Agent(Machine(KEPT_AT), spawner, real=True)
     agent.holds.serve(holds.SOCKET)
     agent.end_predecessors()
     agent.session.announce()

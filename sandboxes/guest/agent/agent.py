@@ -16,6 +16,7 @@ from sandboxes.guest.agent.metrics import metrics
 from sandboxes.guest.agent.poweroff import Shutdown
 from sandboxes.guest.agent.quiesce import Quiesce
 from sandboxes.guest.agent.session import Session
+from sandboxes.guest.agent.spawn import Spawner
 from sandboxes.guest.agent.streams import Stream
 from sandboxes.guest.agent.work import Work
 from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry, Root
@@ -27,10 +28,10 @@ WAITS = {"exec.start", "exec.output", "exec.stdin", "exec.signal", "exec.resize"
 class Agent:
     """`real` is the agent of a machine; without it the one of a host's folder (`--fake`)."""
 
-    def __init__(self, machine: Machine, real: bool) -> None:
+    def __init__(self, machine: Machine, spawner: Spawner, real: bool) -> None:
         self.loop = Loop()
         self.machine = machine
-        self.table = ExecTable(self.loop)
+        self.table = ExecTable(self.loop, spawner)
         if real:
             self.table.users_cgroup = USERS_CGROUP
         self.execs = ExecCalls(machine, self.table)

@@ -50,7 +50,8 @@ class ExecCalls:
                 tree.remove()
                 raise
             execution = self._table.start(request, tree)
-        return {"pid": execution.pid, "started_at": execution.started_at}
+        return {"pid": execution.pid, "started_at": execution.started_at,
+                "cwd": execution.cwd.decode("utf-8", "replace")}
 
     def _request(self, exec_id: str, params: p.Params, marks: dict[str, str]) -> Request:
         account = account_of(p.text(params, "user", "user"))
@@ -61,7 +62,7 @@ class ExecCalls:
         return Request(
             exec_id=exec_id, program=program, argv=argv, account=account, size=size,
             environment={_octets(k, "env"): _octets(v, "env") for k, v in {**environment, **marks}.items()},
-            cwd=_cwd(params, account), stdin=p.flag(params, "stdin"), timeout_s=p.seconds(params, "timeout_s"),
+            cwd=_cwd(params, account), at_home=params.get("cwd") is None, stdin=p.flag(params, "stdin"), timeout_s=p.seconds(params, "timeout_s"),
             max_output_bytes=p.whole(params, "max_output_bytes", None))
 
     # -- streams ---------------------------------------------------------------------------------------------------
@@ -93,9 +94,14 @@ class ExecCalls:
             raise Refusal("exec_ended", "the process has ended")
         if p.flag(params, "tree"):
             execution.tree.signal(number)
-        else:
-            os.killpg(_front_group(execution), number)
-        return {}
+            return {}
+        for group in (_front_group(execution), execution.pid):
+            try:
+                os.killpg(group, number)
+                return {}
+            except ProcessLookupError:  # a job that was in front has just ended
+                continue
+        raise Refusal("exec_ended", "the process has ended")
 
     def resize(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
         execution = self._exec(params)
@@ -174,12 +180,10 @@ def _program(params: p.Params, account: Account, terminal: bool) -> tuple[bytes,
 
 
 def _cwd(params: p.Params, account: Account) -> bytes:
-    """The folder asked for, else the home, else (a home that is gone locks nobody out) the root."""
-    asked = p.text(params, "cwd", None)
-    if asked is not None:
-        return _octets(asked, "cwd")
+    """The home, or the folder asked for: from the home, when it is no absolute path."""
     home = os.fsencode(account.home)
-    return home if os.path.isdir(home) else b"/"  # noqa: PTH112 - bytes
+    asked = p.text(params, "cwd", None)
+    return home if asked is None else os.path.join(home, _octets(asked, "cwd"))  # noqa: PTH118 - bytes
 
 
 def _octets(text: str, name: str) -> bytes:

@@ -41,6 +41,7 @@ class Exec:
     def __init__(self, loop: Loop, exec_id: str, tree: Tree, max_output_bytes: int | None) -> None:
         self.exec_id, self.tree = exec_id, tree
         self.pid = 0
+        self.cwd = b""
         self.started_at = time.time()
         self.ended_at: float | None = None
         self.outcome: dict[str, Any] | None = None

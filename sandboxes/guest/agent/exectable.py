@@ -12,14 +12,18 @@ import signal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sandboxes.guest.agent import spawn, tty
+from sandboxes.guest.agent import tty
 from sandboxes.guest.agent.execs import STDERR, STDOUT, Exec
-from sandboxes.guest.agent.loop import IN, Loop
+from sandboxes.guest.agent.loop import IN, Loop, Timer
+from sandboxes.guest.agent.refusal import Refusal
+from sandboxes.guest.agent.spawn import Command, Spawner, refusal_to_start
 from sandboxes.guest.agent.stdin import Stdin
 from sandboxes.guest.agent.trees import CgroupTree, ProcTree, Tree
 
 #: Ended execs that nobody forgot are dropped beyond this many, oldest first.
 MOST_ENDED = 2000
+#: How long an empty group may stay: looking costs more than starting, so it is done for many at once.
+SWEEP_S = 1.0
 
 
 class Request(NamedTuple):
@@ -30,6 +34,8 @@ class Request(NamedTuple):
     program: bytes
     environment: dict[bytes, bytes]
     cwd: bytes
+    #: Nobody asked for that folder, so one that cannot be entered locks nobody out.
+    at_home: bool
     account: Any
     size: tuple[int, int] | None
     stdin: bool
@@ -38,13 +44,14 @@ class Request(NamedTuple):
 
 
 class ExecTable:
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, spawner: Spawner) -> None:
         self.execs: dict[str, Exec] = {}
         #: The cgroup that holds one group per exec, once there is one.
         self.users_cgroup: Path | None = None
-        self._loop = loop
+        self._loop, self._spawner = loop, spawner
         self._by_pid: dict[int, Exec] = {}
         self._leftover: list[Tree] = []
+        self._sweeping: Timer | None = None
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._watch_children()
 
@@ -75,17 +82,21 @@ class ExecTable:
 
     def start(self, request: Request, tree: Tree) -> Exec:
         """Raises Refusal, and then nothing is left of it."""
-        self._sweep()
+        self._drop_oldest()
         execution = Exec(self._loop, request.exec_id, tree, request.max_output_bytes)
         descriptors = _Descriptors()
         try:
             stdio, ours, stdin = self._open_stdio(request, descriptors)
             entry = descriptors.lend(tree.open_entry())
-            pid = spawn.start(spawn.Command(request.argv, request.program, request.environment, request.cwd,
-                                            request.account, stdio, request.size is not None, entry))
-        except BaseException:
+            command = Command(request.argv, request.program, request.environment, request.cwd, request.account, stdio,
+                              request.size is not None, entry)
+            pid, execution.cwd = self._spawn(command, request.at_home)
+        except BaseException as error:
             descriptors.close_all()
-            tree.remove()
+            tree.kill()
+            self._leave(tree)
+            if isinstance(error, OSError):
+                raise refusal_to_start(error) from error
             raise
         descriptors.close_lent()
         execution.master = ours[STDOUT] if request.size is not None else -1
@@ -93,6 +104,15 @@ class ExecTable:
         self.execs[request.exec_id] = self._by_pid[pid] = execution
         execution.begin(pid, ours, request.timeout_s)
         return execution
+
+    def _spawn(self, command: Command, at_home: bool) -> tuple[int, bytes]:
+        """(pid, where it was started)"""
+        try:
+            return self._spawner.start(command), command.cwd
+        except Refusal as refusal:
+            if not at_home or refusal.extra.get("field") != "cwd":
+                raise
+        return self._spawner.start(command._replace(cwd=b"/")), b"/"
 
     def _open_stdio(self, request: Request,
                     descriptors: _Descriptors) -> tuple[tuple[int, int, int], dict[int, int], int]:
@@ -116,18 +136,29 @@ class ExecTable:
         """Of an ended exec: what it left over lives on, and its group is removed once that has ended."""
         del self.execs[execution.exec_id]
         execution.abandon()
-        self._leftover.append(execution.tree)
-        self._sweep()
+        self._leave(execution.tree)
+
+    def _drop_oldest(self) -> None:
+        """So many that nobody forgot, that there may be ended ones among them."""
+        if len(self.execs) > MOST_ENDED:
+            ended = [execution for execution in self.execs.values() if execution.outcome is not None]
+            for execution in ended[:max(0, len(ended) - MOST_ENDED)]:
+                self.forget(execution)
+
+    def _leave(self, tree: Tree) -> None:
+        self._leftover.append(tree)
+        if self._sweeping is None:
+            self._sweeping = self._loop.after(SWEEP_S, self._sweep)
 
     def _sweep(self) -> None:
-        for tree in [tree for tree in self._leftover if not tree.alive()]:
-            tree.remove()
-            self._leftover.remove(tree)
-        ended = [execution for execution in self.execs.values() if execution.outcome is not None]
-        for execution in ended[:max(0, len(ended) - MOST_ENDED)]:
-            del self.execs[execution.exec_id]
-            execution.abandon()
-            self._leftover.append(execution.tree)
+        left = []
+        for tree in self._leftover:
+            if tree.lingers():
+                left.append(tree)
+            else:
+                tree.remove()
+        self._leftover = left
+        self._sweeping = self._loop.after(SWEEP_S, self._sweep) if left else None
 
     def signal_all(self, number: int) -> None:
         for execution in self.execs.values():

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import Any
+
+_FROM_AN_END = re.compile(r"(RTMIN|RTMAX)([+-][0-9]{1,2})")
+_DIGITS = re.compile(r"[0-9]{1,2}")
 
 
 def outcome_of(status: int, forced: str | None) -> dict[str, Any]:
@@ -17,17 +21,22 @@ def outcome_of(status: int, forced: str | None) -> dict[str, Any]:
 
 
 def signal_name(number: int) -> str:
+    """Those below SIGRTMIN that Python does not know (the C library keeps two for itself) are named by number."""
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+        offset = number - signal.SIGRTMIN
+        return f"SIGRTMIN+{offset}" if offset > 0 else f"SIG{number}"
 
 
 def signal_number(name: str) -> int | None:
-    """The number of "SIGINT", "INT" or "SIGRTMIN+3"; None for a word that names no signal."""
-    name = name if name.startswith("SIG") else "SIG" + name
-    base, plus, offset = name.partition("+")
-    if plus and base == "SIGRTMIN" and offset.isdigit() and signal.SIGRTMIN + int(offset) <= signal.SIGRTMAX:
-        return signal.SIGRTMIN + int(offset)
-    found = signal.Signals.__members__.get(name)
-    return int(found) if found is not None else None
+    """The number of "SIGINT", "INT", "9", "SIG9", "SIGRTMIN+3" or "SIGRTMAX-2"; None for a word that names none."""
+    word = name.removeprefix("SIG")
+    if found := _FROM_AN_END.fullmatch(word):
+        end = int(signal.Signals["SIG" + found[1]])
+        number = end + int(found[2])
+        return number if signal.SIGRTMIN <= number <= signal.SIGRTMAX else None
+    if _DIGITS.fullmatch(word):
+        return int(word) if 1 <= int(word) <= signal.SIGRTMAX else None
+    known = signal.Signals.__members__.get("SIG" + word)
+    return None if known is None else int(known)

@@ -20,6 +20,12 @@ from sandboxes.guest.agent.refusal import Refusal
 from sandboxes.guest.agent.streams import Stream
 
 SEND_AHEAD_BYTES = 64 * 1024
+#: What one host may hold open, and what its messages may have gathered before their last frames.
+MOST_STREAMS = 8192
+UNFINISHED_BYTES = 4 * wire.MAX_MESSAGE_BYTES
+#: Frames of one call that waits for the thaw; a window of single bytes is more than anybody sends.
+MOST_HELD = 65_536
+MOST_EPOCH = 2**63 - 1
 
 Method = Callable[[Stream, dict[str, Any]], "dict[str, Any] | None"]
 
@@ -109,7 +115,12 @@ class Session:
         elif frame.kind == wire.OPEN:
             self._open(frame)
         elif (stream := self._streams.get(frame.stream)) is not None:
-            self._dispatch(stream, frame)
+            _, held = self._held.get(stream.id, ({}, []))
+            if len(held) >= MOST_HELD or (frame.kind == wire.DATA and not stream.may_take(len(frame.payload))):
+                stream.fail(Refusal("invalid", "more than the window has room for"))
+                stream.cancel()
+            else:
+                self._dispatch(stream, frame)
 
     def _dispatch(self, stream: Stream, frame: wire.Frame) -> None:
         if stream.id in self._held and frame.kind != wire.CANCEL:
@@ -126,11 +137,11 @@ class Session:
 
     def _hello(self, frame: wire.Frame) -> None:
         try:
-            body = self._joiner.add(frame)
-            if body is None:
-                return
-            nonce, epoch = str(body["nonce"]), int(body["epoch"])
-        except (ValueError, KeyError, TypeError):
+            body = self._join(frame)
+        except ValueError:
+            return
+        nonce, epoch = (body or {}).get("nonce"), (body or {}).get("epoch")
+        if not isinstance(nonce, str) or not nonce or type(epoch) is not int or not 0 <= epoch <= MOST_EPOCH:
             return
         refusal = self._refuse_epoch(epoch)
         if refusal is not None:
@@ -156,19 +167,31 @@ class Session:
 
     def _open(self, frame: wire.Frame) -> None:
         try:
-            body = self._joiner.add(frame)
+            body = self._join(frame)
+            if body is None or frame.stream in self._streams:
+                return
+            params = body.get("params") or {}
+            if not isinstance(params, dict):
+                raise ValueError("params must be an object")
+            if len(self._streams) >= MOST_STREAMS:
+                raise ValueError(f"{MOST_STREAMS} streams are open already")
         except ValueError as error:
             self.post_message(wire.ERROR, frame.stream, Refusal("invalid", str(error)).to_json())
             return
-        if body is None or frame.stream in self._streams:
-            return
-        stream = Stream(self, frame.stream, str(body.get("method")))
+        stream = Stream(self, frame.stream, str(body.get("method"))[:100])
         self._streams[stream.id] = stream
-        params = body.get("params") or {}
         if self._must_wait(stream.method):
             self._held[stream.id] = (params, [])
         else:
             self._call(stream, params)
+
+    def _join(self, frame: wire.Frame) -> dict[str, Any] | None:
+        """Raises ValueError for a message that cannot be one, and for too much of what never ends."""
+        body = self._joiner.add(frame)
+        if self._joiner.held_bytes > UNFINISHED_BYTES:
+            self._joiner = wire.MessageJoiner()
+            raise ValueError("too many unfinished messages")
+        return body
 
     def make_held_calls(self) -> None:
         """In the order in which they came."""

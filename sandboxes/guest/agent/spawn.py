@@ -1,30 +1,28 @@
-"""Starts one process as a user: own session, own cgroup, pipes or a terminal. Called by `execs.py` alone.
+"""Starts one process as a user: own session, own cgroup, pipes or a terminal. Called by `exectable.py` alone.
 
-`os.fork` and `execve` by hand: posix_spawn can neither take a user's identity nor a controlling terminal, and a
-wrapper program would cost an exec more. The child touches nothing but system calls (no imports, no locks), which is
-what makes a fork beside file workers safe. What fails before `execve` comes back through a pipe that `execve` closes;
-a program that is not there is the *process's* end (127, or 126), said on its own stderr.
+The work is done by the zygote (`zygote.py`), which this starts and starts again. Neither posix_spawn nor a wrapper
+program would do: the one can take neither a user's identity nor a cgroup, the other costs each exec an execve more.
+What fails before `execve` comes back through a pipe that `execve` closes, and then nothing is left of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import fcntl
+import marshal
 import os
-import resource
+import select
 import signal
-import termios
+import socket
 from typing import NamedTuple
 
+from sandboxes.guest.agent import zygote
 from sandboxes.guest.agent.accounts import Account
 from sandboxes.guest.agent.refusal import Refusal, refusal_of
 
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
-#: The soft limit a process starts with, as after any login; the agent's own is higher.
-OPEN_FILES = 1024
-_STAGES = ("start", "working directory", "user", "program")
-_MISSING = (errno.ENOENT, errno.ENOTDIR)
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+#: The agent serves nobody while it waits for these: a stopped zygote, a working directory that hangs.
+ANSWER_S, BEGIN_S = 10.0, 5.0
+_NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class Command(NamedTuple):
@@ -39,107 +37,114 @@ class Command(NamedTuple):
     terminal: bool
     cgroup_fd: int
 
+    def order(self) -> zygote.Order:
+        account = self.account
+        return (self.argv, self.program, self.environment, self.cwd, account.uid, account.gid, account.groups,
+                self.terminal)
 
-def start(command: Command) -> int:
-    """The pid of a process that has begun. Raises Refusal when it could not, and then nothing is left of it."""
-    report, child_report = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        _child(command, child_report)
-    os.close(child_report)
-    try:
-        said = os.read(report, 16)
-    finally:
-        os.close(report)
-    if said:
-        os.waitpid(pid, 0)
-        raise _refusal(command, said)
-    return pid
+
+class Spawner:
+    """The agent's end of the zygote. Made as early as may be, so that it is small."""
+
+    def __init__(self) -> None:
+        self._conn: socket.socket | None = None
+        self._pid = 0
+        self._open()
+
+    def _open(self) -> socket.socket:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                zygote.serve(its)
+            finally:
+                os._exit(0)
+        its.close()
+        ours.settimeout(ANSWER_S)
+        self._conn, self._pid = ours, pid
+        return ours
+
+    def _drop(self) -> None:
+        """It is dead, or stopped by root: the next start makes another. Its end is seen where all children's are."""
+        if self._conn is not None:
+            self._conn.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        self._conn = None
+
+    def start(self, command: Command) -> int:
+        """The pid of a process that has begun. Raises Refusal when it could not."""
+        report, child_report = os.pipe2(os.O_CLOEXEC)
+        try:
+            try:
+                pid = self._clone(command, child_report)
+            finally:
+                os.close(child_report)
+            said = _read_report(report, pid)
+        finally:
+            os.close(report)
+        if said:
+            os.waitpid(pid, 0)
+            raise _refusal(command, said)
+        return pid
+
+    def _clone(self, command: Command, report: int) -> int:
+        data = marshal.dumps(command.order())
+        descriptors = [*command.stdio, report, *([command.cgroup_fd] if command.cgroup_fd >= 0 else [])]
+        conn = self._conn if self._lives() and self._conn is not None else self._open()
+        try:
+            socket.send_fds(conn, [zygote.LENGTH.pack(len(data))], descriptors)
+            conn.sendall(data)
+            answer = conn.recv(zygote.REPLY.size, socket.MSG_WAITALL)
+        except OSError:
+            answer = b""
+        if len(answer) < zygote.REPLY.size:
+            self._drop()
+            raise Refusal("busy", "the guest's process for starting others was ended; ask again", retry_after_s=1)
+        pid = int(zygote.REPLY.unpack(answer)[0])
+        if pid < 0:
+            raise refusal_to_start(OSError(-pid, os.strerror(-pid)))
+        return pid
+
+    def _lives(self) -> bool:
+        """Nothing is ever said by it unasked, so what can be read is its end."""
+        if self._conn is None:
+            return False
+        poll = select.poll()
+        poll.register(self._conn, select.POLLIN | select.POLLHUP)
+        if poll.poll(0):
+            self._drop()
+            return False
+        return True
+
+
+def _read_report(report: int, pid: int) -> bytes:
+    poll = select.poll()
+    poll.register(report, select.POLLIN)
+    if not poll.poll(BEGIN_S * 1000):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        raise Refusal("busy", f"the process did not begin within {BEGIN_S:g} s: its working directory or program may "
+                              "be on a file system that does not answer", retry_after_s=5)
+    return os.read(report, 16)
+
+
+def refusal_to_start(error: OSError) -> Refusal:
+    """No process, pipe or cgroup could be made."""
+    if error.errno in _NO_ROOM:
+        return Refusal("busy", f"the guest can start no process now: {error.strerror}", retry_after_s=1)
+    return refusal_of(error, "starting a process")
 
 
 def _refusal(command: Command, said: bytes) -> Refusal:
-    stage, number = _STAGES[said[0]], int(said[1:])
-    if number == errno.E2BIG:
-        return Refusal("invalid", "the command line and environment are too long for the guest's kernel")
+    stage, number = said[0], int(said[1:])
     error = OSError(number, os.strerror(number))
-    if stage == "working directory":
+    if number == errno.E2BIG:
+        return Refusal("invalid", "the command line and environment are too long for the guest's kernel",
+                       field="command")
+    if stage == zygote.CWD:
         return Refusal("invalid", f"cwd {os.fsdecode(command.cwd)!r}: {error.strerror}", field="cwd")
-    if stage == "program":
-        return Refusal("invalid", f"{os.fsdecode(command.program)!r}: {error.strerror}")
-    return refusal_of(error, f"{stage} of {os.fsdecode(command.program)!r}")
-
-
-def _child(command: Command, report: int) -> None:
-    """Between fork and exec. Never returns."""
-    stage = 0
-    try:
-        _enter(command)
-        stage = 2
-        _become(command.account)
-        stage = 1
-        os.chdir(command.cwd)
-        stage = 3
-        _exec(command)
-    except OSError as error:
-        os.write(report, bytes([stage]) + str(error.errno or errno.EIO).encode())
-    finally:
-        os._exit(NOT_FOUND)
-
-
-def _enter(command: Command) -> None:
-    if command.cgroup_fd >= 0:
-        os.write(command.cgroup_fd, b"0")
-    os.setsid()
-    for ignored in _IGNORED_BY_PYTHON:
-        signal.signal(ignored, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    if command.terminal:
-        fcntl.ioctl(command.stdio[0], termios.TIOCSCTTY, 0)
-    for number, fd in enumerate(command.stdio):
-        os.dup2(fd, number)
-    _be_killable()
-
-
-def _be_killable() -> None:
-    """The agent asks the kernel's out-of-memory killer to spare it; its children must not inherit that."""
-    try:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(fd, b"0")
-        os.close(fd)
-    except OSError:
-        pass
-
-
-def _become(account: Account) -> None:
-    os.setgroups(account.groups)
-    os.setresgid(account.gid, account.gid, account.gid)
-    os.setresuid(account.uid, account.uid, account.uid)
-    os.umask(0o022)
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
-
-
-def _exec(command: Command) -> None:
-    """Tries the program along PATH as execvp does. Ends the process with 127 or 126 when there is none."""
-    denied = False
-    for path in _candidates(command):
-        try:
-            os.execve(path, command.argv, command.environment)  # noqa: S606 - there is no shell to want
-        except OSError as error:
-            if error.errno == errno.ENOEXEC:
-                script = [b"/bin/sh", path, *command.argv[1:]]
-                os.execve(script[0], script, command.environment)  # noqa: S606
-            elif error.errno in (errno.EACCES, errno.EPERM, errno.EISDIR):
-                denied = True
-            elif error.errno not in _MISSING:
-                raise
-    why = b"Permission denied" if denied else b"No such file or directory"
-    os.write(2, b"berth: " + command.program + b": " + why + b"\n")
-    os._exit(NOT_EXECUTABLE if denied else NOT_FOUND)
-
-
-def _candidates(command: Command) -> list[bytes]:
-    if b"/" in command.program or not command.program:
-        return [command.program]
-    folders = command.environment.get(b"PATH", b"/usr/bin:/bin").split(b":")
-    return [(folder or b".") + b"/" + command.program for folder in folders]
+    if number in _NO_ROOM:
+        return refusal_to_start(error)
+    return refusal_of(error, f"{zygote.STAGES[stage]} of {os.fsdecode(command.program)!r}")

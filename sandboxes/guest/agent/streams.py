@@ -22,7 +22,7 @@ Produce = Callable[[int], "tuple[int, bytes] | None"]
 class Stream:
     """`head`, `finish`, `fail` speak to the host; `on_*` are set by the call that serves the stream."""
 
-    __slots__ = ("_owed", "_produce", "credit", "id", "method", "on_cancel", "on_credit", "on_data",
+    __slots__ = ("_owed", "_produce", "_window", "credit", "id", "method", "on_cancel", "on_credit", "on_data",
                  "on_eof", "over", "session")
 
     def __init__(self, session: Session, stream_id: int, method: str) -> None:
@@ -35,6 +35,7 @@ class Stream:
         self.on_cancel: Callable[[], None] | None = None
         self._produce: Produce | None = None
         self._owed = 0
+        self._window = wire.WINDOW_BYTES
 
     # -- towards the host ------------------------------------------------------------------------------------------
 
@@ -68,9 +69,15 @@ class Stream:
         self._owed += count
         if not self.over and self._owed >= wire.WINDOW_BYTES // 4:
             self.session.post_credit(self.id, self._owed)
+            self._window += self._owed
             self._owed = 0
 
     # -- from the link ---------------------------------------------------------------------------------------------
+
+    def may_take(self, count: int) -> bool:
+        """Counts what comes. False for what the host was given no credit for: it would wait here without bound."""
+        self._window -= count
+        return self._window >= 0
 
     def next_chunk(self, most: int) -> tuple[int, bytes] | None:
         most = min(most, self.credit)

@@ -47,6 +47,10 @@ class CgroupTree:
         except FileNotFoundError:
             return False
 
+    def lingers(self) -> bool:
+        """Whether its group cannot go yet, once the exec has."""
+        return self.alive()
+
     def signal(self, number: int) -> None:
         _signal_all(self.members(), number)
 
@@ -87,11 +91,15 @@ class ProcTree:
     def members(self) -> list[int]:
         processes = dict(_processes())
         ours = _descendants(processes, {os.getpid()}) - {os.getpid()}
-        found = {pid for pid in ours if pid == self._leader or processes[pid][1] == self._leader or self._marked(pid)}
+        leader = self._leader or None
+        found = {pid for pid in ours if leader in (pid, processes[pid][1]) or self._marked(pid)}
         return sorted(_descendants(processes, found))
 
     def alive(self) -> bool:
         return bool(self.members())
+
+    def lingers(self) -> bool:
+        return False
 
     def signal(self, number: int) -> None:
         _signal_all(self.members(), number)
