@@ -28,7 +28,7 @@ def run(stage: Stage) -> list[Figure]:
     stage.purge(workspace["id"])
     added = median_ms(through) - median_ms(straight)
     return [Figure("exec", median_ms(through), "ms", median_ms(straight), "straight to hostd",
-                   "at most 20 ms added at the median",
+                   "at most 10 ms added at the median",
                    {"added_ms": round(added, 2), "p95_ms": round(p95_ms(through), 2), "rounds": ROUNDS})]
 
 

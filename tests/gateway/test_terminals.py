@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import aiohttp
 import pytest
@@ -154,6 +155,45 @@ async def test_a_client_that_leaves_lets_go_of_the_terminal_below(rig: Rig) -> N
     async with asyncio.timeout(5):
         while rig.app.gate.sockets.held_by("1"):
             await asyncio.sleep(0.01)
+
+
+async def test_a_quiet_socket_is_pinged_both_ways_and_stays(with_limits) -> None:
+    """Field case 075: no data at all, for many times longer than a silent peer is waited for."""
+    async with with_limits(socket_ping_s=0.05, socket_silence_s=0.2) as rig, aiohttp.ClientSession(rig.url) as client:
+        rig.hostd.handler = quiet_then("late")
+        async with client.ws_connect(PATH, headers=AUTH, heartbeat=0.1) as socket:
+            rig.books.touches.clear()
+            assert (await asyncio.wait_for(socket.receive(), 10)).data == b"\x01late"
+            assert not rig.books.touches  # pings are nobody's activity
+
+
+async def test_a_peer_that_vanished_without_a_word_lets_go_of_its_terminal(with_limits) -> None:
+    """Field case 075: half-open. The client's kernel still acknowledges; nobody answers a ping."""
+    async with with_limits(socket_ping_s=0.05, socket_silence_s=0.2) as rig:
+        rig.hostd.handler = quiet_then("late")
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+        asked = (f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                 "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+                 f"Authorization: {AUTH['Authorization']}\r\n\r\n")
+        writer.write(asked.encode())
+        assert b" 101 " in await reader.readline()
+        async with asyncio.timeout(10):
+            while rig.app.gate.sockets.held_by("1"):
+                await asyncio.sleep(0.01)
+        writer.close()
+
+
+def quiet_then(word: str):
+    """A terminal that says nothing for a second."""
+    async def answer(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(socket.receive(), 1.0)
+        with contextlib.suppress(ConnectionError):
+            await socket.send_bytes(b"\x01" + word.encode())
+        return socket
+    return answer
 
 
 async def test_a_client_that_stalls_holds_the_terminal_back(rig: Rig) -> None:

@@ -96,6 +96,21 @@ async def test_characters_cut_anywhere_arrive_as_they_were_written(guest: Guest)
     assert hashlib.sha256(typed).hexdigest().encode() in await read_until(stream, b"-")
 
 
+async def test_wide_characters_are_typed_once_and_erased_whole(guest: Guest):
+    """Field case 150, the guest's half: UTF-8 by default, and the line discipline knows where a character ends."""
+    exec_id = await guest.start("locale charmap; echo ready; while read -r line; do printf '<%s>\\n' \"$line\"; done",
+                                tty=SIZE)
+    stream = await guest.output(exec_id)
+    assert b"UTF-8\r\n" in await read_until(stream, b"ready")
+    for typed, kept in (("日本語", "日本語"), ("한국어\x7f", "한국"), ("✅⏳\x7f", "✅"), ("é\x7f\x7fok", "ok"),
+                        ("👩\u200d👧", "👩\u200d👧")):
+        await guest.stdin(exec_id, typed.encode() + b"\n", eof=False)
+        seen = await read_until(stream, f"<{kept}>".encode())
+        assert seen.count(f"<{kept}>".encode()) == 1
+    await guest.stdin(exec_id, b"", eof=True)
+    assert (await stream.result())["outcome"]["kind"] == "exited"
+
+
 async def test_bytes_that_are_no_characters_pass_and_the_terminal_lives_on(guest: Guest):
     """Field case 037."""
     exec_id = await guest.start(tty=SIZE)

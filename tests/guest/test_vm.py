@@ -104,6 +104,25 @@ async def test_a_timeout_ends_what_gave_itself_a_session_and_ignores_term(guest:
     assert await said(guest, "ps -eo stat= | grep -c Z || true") == "0"
 
 
+async def test_execs_are_their_users_own_and_outlive_the_process_that_forked_them(guest: Guest):
+    await said(guest, "sudo useradd -m -s /bin/sh -G audio,games eve && sudo chmod 700 /home/eve")
+    exec_id = await guest.start("id -un; id -Gn; pwd; echo $HOME $USER $LOGNAME $SHELL; cat /proc/self/oom_score_adj; "
+                                "ulimit -n; cat /proc/$PPID/comm; sudo -n true 2> /dev/null; echo $?", user="eve")
+    assert (await guest.link.request("exec.start", {"exec_id": exec_id}))["cwd"] == "/home/eve"
+    assert (await guest.finish(exec_id)).stdout.decode().splitlines() == [
+        "eve", "eve audio games", "/home/eve", "/home/eve eve eve /bin/sh", "0", "1024", "berth-agent", "1"]
+    running = await guest.start("read x; echo got-$x; exit 7", stdin=True)
+    await said(guest, "sudo kill -9 $(cat /proc/$PPID/task/$PPID/children | tr ' ' '\n' | while read -r p; do "
+                      "grep -qa berth/agent /proc/$p/cmdline && echo $p; done) 2> /dev/null; true")
+    assert await said(guest, "echo alive") == "alive"
+    await guest.stdin(running, b"it\n")
+    ended = await guest.finish(running)
+    assert (ended.stdout, ended.outcome) == (b"got-it\n", {"kind": "exited", "code": 7})
+    for each in (await guest.link.request("exec.list"))["execs"]:
+        await guest.link.request("exec.forget", {"exec_id": each["exec_id"]})
+    await said(guest, "until [ $(ls -d /sys/fs/cgroup/users/*/ | wc -l) -le 2 ]; do sleep 0.2; done")
+
+
 async def test_files_have_the_users_rights_and_come_back_byte_for_byte(guest: Guest):
     data = os.urandom(2_000_000)
     await guest.write(f"{HOME}/data", data)

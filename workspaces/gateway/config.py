@@ -40,6 +40,8 @@ class Limits:
     host_patience_s: float = 15.0         # how long a restarting hostd is waited for
     recheck_s: float = 5.0                # an open socket asks again whether it may be open
     socket_message_bytes: int = 1 * MIB
+    socket_ping_s: float = 20.0           # a quiet socket is kept alive through proxies that cut silence
+    socket_silence_s: float = 30.0        # a ping unanswered for so long: the other end is gone
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Any
 
 import uvicorn
@@ -43,6 +44,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        _notice_the_dead(transport)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -118,6 +120,15 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.transport.close()
 
 
+def _notice_the_dead(transport: asyncio.Transport) -> None:
+    """A client that vanished while an answer waits (a long poll) is noticed in about two minutes."""
+    peer = transport.get_extra_info("socket")
+    if peer is not None and peer.family in (socket.AF_INET, socket.AF_INET6):
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4)):
+            peer.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
     """uvicorn wants a class, so the limits are written on one."""
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
@@ -139,5 +150,6 @@ def server(config: Config, app: Any, host: str, port: int) -> uvicorn.Server:
         app, host=host, port=port, loop="uvloop", http=bounded_protocol(config.limits), ws=SocketProtocol,
         lifespan="on", interface="asgi3", log_config=None, access_log=False, server_header=False, date_header=True,
         proxy_headers=False, ws_max_size=config.limits.socket_message_bytes, ws_per_message_deflate=False,
-        ws_ping_interval=20.0, ws_ping_timeout=30.0, timeout_keep_alive=75, timeout_graceful_shutdown=3, backlog=2048,
+        ws_ping_interval=config.limits.socket_ping_s, ws_ping_timeout=config.limits.socket_silence_s,
+        timeout_keep_alive=75, timeout_graceful_shutdown=3, backlog=2048,
     ))

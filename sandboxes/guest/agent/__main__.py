@@ -1,5 +1,5 @@
 """Starts the agent: without arguments in a machine, with `--fake --socket PATH` on a host. Started by the tools disk's
-init, or by the fake driver. What the agent is made of is imported once the zygote is there, which stays small for it."""
+init, or by the fake driver. What the agent is made of is imported after the zygote, which stays small for it."""
 
 from __future__ import annotations
 

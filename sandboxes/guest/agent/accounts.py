@@ -6,6 +6,7 @@ the one of the user's root file system, and that one's name services are nobody'
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import NamedTuple
 
@@ -100,14 +101,17 @@ def _lines(path: str) -> list[str]:
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):  # it says nothing about the file
+            raise Refusal("busy", f"{path}: {error.strerror}", retry_after_s=1) from error
         return []
     try:
         found = os.fstat(fd)
         version = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         kept = _read_before.get(path)
         if kept is None or kept[0] != version:
-            kept = version, os.read(fd, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines()
+            text = os.read(fd, MOST_BYTES).decode("utf-8", "surrogateescape")
+            kept = version, [line for line in text.splitlines() if "\0" not in line]
             _read_before[path] = kept
         return kept[1]
     except OSError:

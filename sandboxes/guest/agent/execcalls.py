@@ -62,7 +62,8 @@ class ExecCalls:
         return Request(
             exec_id=exec_id, program=program, argv=argv, account=account, size=size,
             environment={_octets(k, "env"): _octets(v, "env") for k, v in {**environment, **marks}.items()},
-            cwd=_cwd(params, account), at_home=params.get("cwd") is None, stdin=p.flag(params, "stdin"), timeout_s=p.seconds(params, "timeout_s"),
+            cwd=_cwd(params, account), at_home=params.get("cwd") is None,
+            stdin=p.flag(params, "stdin"), timeout_s=p.seconds(params, "timeout_s"),
             max_output_bytes=p.whole(params, "max_output_bytes", None))
 
     # -- streams ---------------------------------------------------------------------------------------------------
@@ -172,6 +173,8 @@ def _program(params: p.Params, account: Account, terminal: bool) -> tuple[bytes,
         if not isinstance(argv, list) or not all(isinstance(word, str) and "\0" not in word for word in argv):
             raise Refusal("invalid", "argv must be a list of texts without NUL")
         words = [_octets(word, "argv") for word in argv]
+        if not words[0]:
+            raise Refusal("invalid", "argv must begin with a program", field="command")
         return words[0], words
     if not terminal:
         raise Refusal("invalid", "argv or shell is required")

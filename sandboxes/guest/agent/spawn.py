@@ -21,7 +21,7 @@ from sandboxes.guest.agent.accounts import Account
 from sandboxes.guest.agent.refusal import Refusal, refusal_of
 
 #: The agent serves nobody while it waits for these: a stopped zygote, a working directory that hangs.
-ANSWER_S, BEGIN_S = 10.0, 5.0
+ANSWER_S, BEGIN_S = 15.0, 15.0
 _NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
