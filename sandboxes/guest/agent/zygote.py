@@ -42,8 +42,8 @@ _REFUSED = (errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.ENFILE, errno.EMFILE)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _MAGIC_BYTES = 80
 
-#: (argv, program, environment, cwd, uid, gid, groups, whether stdin is the controlling terminal)
-Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, int, tuple[int, ...], bool]
+#: (argv, paths to try, environment, cwd, uid, gid, groups, whether stdin is the controlling terminal)
+Order = tuple[list[bytes], list[bytes], dict[bytes, bytes], bytes, int, int, tuple[int, ...], bool]
 
 
 def serve(conn: socket.socket) -> None:
@@ -104,7 +104,7 @@ def _receive(conn: socket.socket) -> tuple[Order, list[int]] | None:
 
 def _child(order: Order, descriptors: list[int]) -> NoReturn:
     """Between fork and exec."""
-    argv, program, environment, cwd, uid, gid, groups, terminal = order
+    argv, paths, environment, cwd, uid, gid, groups, terminal = order
     stage = START
     try:
         if len(descriptors) > 4:
@@ -121,17 +121,17 @@ def _child(order: Order, descriptors: list[int]) -> NoReturn:
         stage = CWD
         os.chdir(cwd)
         stage = PROGRAM
-        _execute(program, argv, environment)
+        _execute(paths, argv, environment)
     except OSError as error:
         os.write(descriptors[3], bytes([stage]) + str(error.errno or errno.EIO).encode())
     finally:
         os._exit(NOT_FOUND)
 
 
-def _execute(program: bytes, argv: list[bytes], environment: dict[bytes, bytes]) -> None:
-    """Tries the program along PATH as a shell does. Ends the process with 127 or 126 when there is none."""
+def _execute(paths: list[bytes], argv: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """Tries one path after the other as a shell does. Ends the process with 127 or 126 when it is none of them."""
     code, why = NOT_FOUND, b"No such file or directory"
-    for path in _candidates(program, environment):
+    for path in paths:
         try:
             os.execve(path, argv, environment)  # noqa: S606 - there is no shell to want
         except OSError as error:
@@ -146,15 +146,8 @@ def _execute(program: bytes, argv: list[bytes], environment: dict[bytes, bytes])
             elif code == NOT_FOUND and os.path.isfile(path):  # noqa: PTH113 - bytes, in a child
                 why = b"its interpreter is not there: " + why
                 break
-    os.write(2, b"berth: " + program + b": " + why + b"\n")
+    os.write(2, b"berth: " + argv[0] + b": " + why + b"\n")
     os._exit(code)
-
-
-def _candidates(program: bytes, environment: dict[bytes, bytes]) -> list[bytes]:
-    if b"/" in program or not program:
-        return [program]
-    folders = environment.get(b"PATH", b"/usr/bin:/bin").split(b":")
-    return [(folder or b".") + b"/" + program for folder in folders]
 
 
 def _is_text(path: bytes) -> bool:
