@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
+import subprocess
 
 import pytest
 
 from sandboxes.errors import Busy, Invalid
+from sandboxes.guest.agent.beginning import Beginning
+from sandboxes.guest.agent.loop import Loop
 from sandboxes.guest.agent.outcomes import signal_name, signal_number
+from sandboxes.guest.agent.refusal import Refusal
 from tests.guest.guest import DEADLINE_S, Guest
 
 SIGNALS = """
@@ -40,13 +46,19 @@ async def zygote(guest: Guest) -> int:
     return found[0]
 
 
+async def is_there(guest: Guest, pid: int) -> bool:
+    with contextlib.suppress(Busy):  # it was asked while it died: said so, and nothing was run
+        return bool((await guest.run(argv=["test", "-e", f"/proc/{pid}"])).outcome["code"] == 0)
+    return True
+
+
 async def test_the_death_of_the_process_that_forks_harms_no_exec(guest: Guest):
     running = await guest.start("read x; echo got-$x; exit 7", stdin=True)
     for _ in range(2):
         before = await zygote(guest)
         assert (await guest.run(f"kill -KILL {before}", user="root")).outcome == {"kind": "exited", "code": 0}
         async with asyncio.timeout(DEADLINE_S):
-            while (await guest.run(argv=["test", "-e", f"/proc/{before}"])).outcome["code"] == 0:
+            while await is_there(guest, before):
                 await asyncio.sleep(0.02)
         assert (await guest.run("echo alive")).stdout == b"alive\n"
         assert await zygote(guest) != before
@@ -125,3 +137,28 @@ async def test_a_guest_that_can_start_no_process_says_so_and_goes_on_later(guest
     loose.touch()
     assert (await stream.result())["outcome"] == {"kind": "exited", "code": 0}
     assert (await guest.run("echo again")).stdout == b"again\n"
+
+
+def test_a_start_that_hangs_holds_up_nobody_and_ends(monkeypatch: pytest.MonkeyPatch):
+    """Its working directory may be on a file system that does not answer: the loop goes on, the start is refused."""
+    monkeypatch.setattr("sandboxes.guest.agent.beginning.BEGIN_S", 0.2)
+    loop, said = Loop(), []
+    report, held = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    stuck = subprocess.Popen(["sleep", "600"])
+
+    class Spawner:
+        def clone(self, _command: object) -> tuple[int, int]:
+            return stuck.pid, report
+
+    def refused(refusal: Refusal) -> None:
+        said.append(refusal)
+        loop.stop()
+    beginning = Beginning(loop, Spawner(), None, True, said.append, lambda: said.append("begun"), refused)
+    beginning.go()
+    loop.after(0.05, lambda: said.append("others are served"))
+    loop.run()
+    assert said[:2] == [stuck.pid, "others are served"] and said[2].code == "busy" and len(said) == 3
+    assert stuck.wait(DEADLINE_S) == -signal.SIGKILL
+    beginning.process_ended()
+    os.close(held)
+    assert len(said) == 3

@@ -52,6 +52,7 @@ SCHEMAS: dict[str, Json] = {
     "Exec": answer(
         ["id", "command", "user", "state", "outcome"], id=TEXT,
         command={"oneOf": [TEXT, {"type": "array", "items": TEXT}]}, user=TEXT, cwd=MAYBE_TEXT,
+        tty={"allOf": [{"$ref": "#/components/schemas/TerminalSize"}], "nullable": True},
         state={"type": "string", "enum": ["pending_approval", "starting", "running", "ended"]},
         outcome={"allOf": [{"$ref": "#/components/schemas/Outcome"}], "nullable": True}, continued_from=MAYBE_TEXT,
         started_at=MAYBE_TIME, ended_at=MAYBE_TIME, duration_ms={"type": "number", "nullable": True},

@@ -36,11 +36,17 @@ class ExecCalls:
 
     # -- start -----------------------------------------------------------------------------------------------------
 
-    def start(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
+    def start(self, stream: Stream, params: p.Params) -> dict[str, Any] | None:
         exec_id = p.text(params, "exec_id")
         if not _ID.fullmatch(exec_id):
             raise Refusal("invalid", "exec_id must be 1 to 64 letters, digits, - or _")
         execution = self._table.execs.get(exec_id)
+
+        def told(begun: Exec, refusal: Refusal | None) -> None:
+            if refusal is not None:
+                stream.fail(refusal)
+            else:
+                stream.finish(_started(begun))
         if execution is None:
             self._machine.require_serving()
             tree = self._table.tree_for(exec_id)
@@ -49,9 +55,12 @@ class ExecCalls:
             except BaseException:
                 tree.remove()
                 raise
-            execution = self._table.start(request, tree)
-        return {"pid": execution.pid, "started_at": execution.started_at,
-                "cwd": execution.cwd.decode("utf-8", "replace")}
+            self._table.start(request, tree, told)
+            return None
+        if exec_id in self._table.starting:
+            self._table.starting[exec_id].append(told)
+            return None
+        return _started(execution)
 
     def _request(self, exec_id: str, params: p.Params, marks: dict[str, str]) -> Request:
         account = account_of(p.text(params, "user", "user"))
@@ -76,7 +85,7 @@ class ExecCalls:
         OutputReader(execution, stream, {1: p.whole(asked, "stdout", 0), 2: p.whole(asked, "stderr", 0)})
 
     def stdin(self, stream: Stream, params: p.Params) -> None:
-        execution = self._exec(params)
+        execution = self._begun(params)
         if execution.stdin is None:
             code = "stdin_closed" if execution.outcome is None else "exec_ended"
             raise Refusal(code, "this exec was started without standard input", accepted_bytes=0)
@@ -86,7 +95,7 @@ class ExecCalls:
 
     def signal(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
         """To the whole tree, or to the process group in front: a terminal's foreground, else the exec's own."""
-        execution = self._exec(params)
+        execution = self._begun(params)
         name = p.text(params, "signal")
         number = signal_number(name)
         if number is None:
@@ -105,7 +114,7 @@ class ExecCalls:
         raise Refusal("exec_ended", "the process has ended")
 
     def resize(self, _stream: Stream, params: p.Params) -> dict[str, Any]:
-        execution = self._exec(params)
+        execution = self._begun(params)
         cols, rows = _size({"cols": params.get("cols"), "rows": params.get("rows")}) or (0, 0)
         if execution.master < 0:
             code = "exec_ended" if execution.ended else "not_a_terminal"
@@ -139,11 +148,17 @@ class ExecCalls:
         if not _ID.fullmatch(name):
             raise Refusal("invalid", "to must be 1 to 64 letters, digits, - or _")
         if name not in execs:
-            execs[name] = self._exec(params)
+            execs[name] = self._begun(params)
             execs[name].exec_id = name
             del execs[former]
         outputs = execs[name].outputs
         return {"kept_from": {"stdout": outputs[STDOUT].base, "stderr": outputs[STDERR].base}}
+
+    def _begun(self, params: p.Params) -> Exec:
+        execution = self._exec(params)
+        if execution.exec_id in self._table.starting:
+            raise Refusal("busy", "the process is just beginning", retry_after_s=1)
+        return execution
 
     def _exec(self, params: p.Params) -> Exec:
         exec_id = p.text(params, "exec_id")
@@ -151,6 +166,10 @@ class ExecCalls:
         if execution is None:
             raise Refusal("not_found", f"there is no exec {exec_id!r} here")
         return execution
+
+
+def _started(execution: Exec) -> dict[str, Any]:
+    return {"pid": execution.pid, "started_at": execution.started_at, "cwd": execution.cwd.decode("utf-8", "replace")}
 
 
 def _size(asked: object) -> tuple[int, int] | None:

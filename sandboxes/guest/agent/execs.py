@@ -63,7 +63,6 @@ class Exec:
     def begin(self, pid: int, fds: dict[int, int], timeout_s: float | None) -> None:
         """The process runs; `fds` are our ends of its outputs."""
         self.pid, self._fds = pid, fds
-        self.tree.begin(pid)
         for stream in fds:
             self._watch(stream)
         if timeout_s is not None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sandboxes.guest.agent import tty
+from sandboxes.guest.agent.beginning import Beginning
 from sandboxes.guest.agent.execs import STDERR, STDOUT, Exec
 from sandboxes.guest.agent.loop import IN, Loop, Timer
 from sandboxes.guest.agent.refusal import Refusal
@@ -43,13 +45,18 @@ class Request(NamedTuple):
     max_output_bytes: int | None
 
 
+Told = Callable[[Exec, "Refusal | None"], None]
+
+
 class ExecTable:
     def __init__(self, loop: Loop, spawner: Spawner) -> None:
         self.execs: dict[str, Exec] = {}
+        #: Who wants to hear of those of them that are between fork and execve.
+        self.starting: dict[str, list[Told]] = {}
         #: The cgroup that holds one group per exec, once there is one.
         self.users_cgroup: Path | None = None
         self._loop, self._spawner = loop, spawner
-        self._by_pid: dict[int, Exec] = {}
+        self._by_pid: dict[int, tuple[Exec, Beginning]] = {}
         self._leftover: list[Tree] = []
         self._sweeping: Timer | None = None
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -71,48 +78,62 @@ class ExecTable:
                 return
             if not pid:
                 return
-            ended = self._by_pid.pop(pid, None)
-            if ended is not None:
-                ended.reaped(status)
+            known = self._by_pid.pop(pid, None)
+            if known is not None:
+                execution, beginning = known
+                beginning.process_ended()
+                if execution.pid == pid:
+                    execution.reaped(status)
 
     # -- starting --------------------------------------------------------------------------------------------------
 
     def tree_for(self, exec_id: str) -> Tree:
         return CgroupTree(self.users_cgroup, exec_id) if self.users_cgroup is not None else ProcTree(exec_id)
 
-    def start(self, request: Request, tree: Tree) -> Exec:
-        """Raises Refusal, and then nothing is left of it."""
+    def start(self, request: Request, tree: Tree, told: Told) -> None:
+        """Tells once it has begun, or why it could not, and then nothing is left of it."""
         self._drop_oldest()
         execution = Exec(self._loop, request.exec_id, tree, request.max_output_bytes)
         descriptors = _Descriptors()
-        try:
-            stdio, ours, stdin = self._open_stdio(request, descriptors)
-            entry = descriptors.lend(tree.open_entry())
-            command = Command(request.argv, request.program, request.environment, request.cwd, request.account, stdio,
-                              request.size is not None, entry)
-            pid, execution.cwd = self._spawn(command, request.at_home)
-        except BaseException as error:
+        self.starting[request.exec_id] = [told]
+        self.execs[request.exec_id] = execution
+
+        def begun() -> None:
+            descriptors.close_lent()
+            execution.cwd = beginning.command.cwd
+            execution.master = ours[STDOUT] if request.size is not None else -1
+            execution.stdin = Stdin(self._loop, stdin, request.size is not None) if stdin >= 0 else None
+            execution.begin(beginning.pid, ours, request.timeout_s)
+            self._tell(execution, None)
+
+        def refused(refusal: Refusal) -> None:
             descriptors.close_all()
+            del self.execs[execution.exec_id]
+            execution.abandon()
             tree.kill()
             self._leave(tree)
-            if isinstance(error, OSError):
-                raise refusal_to_start(error) from error
-            raise
-        descriptors.close_lent()
-        execution.master = ours[STDOUT] if request.size is not None else -1
-        execution.stdin = Stdin(self._loop, stdin, request.size is not None) if stdin >= 0 else None
-        self.execs[request.exec_id] = self._by_pid[pid] = execution
-        execution.begin(pid, ours, request.timeout_s)
-        return execution
+            self._tell(execution, refusal)
 
-    def _spawn(self, command: Command, at_home: bool) -> tuple[int, bytes]:
-        """(pid, where it was started)"""
+        def cloned(pid: int) -> None:
+            tree.begin(pid)
+            self._by_pid[pid] = (execution, beginning)
         try:
-            return self._spawner.start(command), command.cwd
+            stdio, ours, stdin = self._open_stdio(request, descriptors)
+            command = Command(request.argv, request.program, request.environment, request.cwd, request.account, stdio,
+                              request.size is not None, descriptors.lend(tree.open_entry()))
+            beginning = Beginning(self._loop, self._spawner, command, request.at_home, cloned, begun, refused)
+            beginning.go()
+        except OSError as error:
+            refused(refusal_to_start(error))
         except Refusal as refusal:
-            if not at_home or refusal.extra.get("field") != "cwd":
-                raise
-        return self._spawner.start(command._replace(cwd=b"/")), b"/"
+            refused(refusal)
+        except Exception as error:
+            refused(Refusal("internal", f"exec.start: {type(error).__name__}"))
+            raise
+
+    def _tell(self, execution: Exec, refusal: Refusal | None) -> None:
+        for told in self.starting.pop(execution.exec_id):
+            told(execution, refusal)
 
     def _open_stdio(self, request: Request,
                     descriptors: _Descriptors) -> tuple[tuple[int, int, int], dict[int, int], int]:

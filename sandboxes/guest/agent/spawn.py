@@ -1,8 +1,8 @@
-"""Starts one process as a user: own session, own cgroup, pipes or a terminal. Called by `exectable.py` alone.
+"""Forks a process that becomes a user's: own session, own cgroup, pipes or a terminal. Called by `beginning.py` alone.
 
 The work is done by the zygote (`zygote.py`), which this starts and starts again. Neither posix_spawn nor a wrapper
 program would do: the one can take neither a user's identity nor a cgroup, the other costs each exec an execve more.
-What fails before `execve` comes back through a pipe that `execve` closes, and then nothing is left of it.
+What fails before `execve` comes back through a pipe that `execve` closes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sandboxes.guest.agent import zygote
 from sandboxes.guest.agent.accounts import Account
 from sandboxes.guest.agent.refusal import Refusal, refusal_of
 
-#: The agent serves nobody while it waits for these: a stopped zygote, a working directory that hangs.
-ANSWER_S, BEGIN_S = 15.0, 15.0
+#: The agent serves nobody while it waits for a fork, which only a stopped zygote keeps it waiting for.
+ANSWER_S = 15.0
 _NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
@@ -39,8 +39,8 @@ class Command(NamedTuple):
 
     def order(self) -> zygote.Order:
         account = self.account
-        return (self.argv, _paths(self.program, self.environment), self.environment, self.cwd, account.uid, account.gid, account.groups,
-                self.terminal)
+        return (self.argv, _paths(self.program, self.environment), self.environment, self.cwd, account.uid,
+                account.gid, account.groups, self.terminal)
 
 
 def _paths(program: bytes, environment: dict[bytes, bytes]) -> list[bytes]:
@@ -83,23 +83,19 @@ class Spawner:
                 os.kill(self._pid, signal.SIGKILL)
         self._conn = None
 
-    def start(self, command: Command) -> int:
-        """The pid of a process that has begun. Raises Refusal when it could not."""
-        report, child_report = os.pipe2(os.O_CLOEXEC)
+    def clone(self, command: Command) -> tuple[int, int]:
+        """(pid, report): a child of ours that is on its way to its program. The report is closed by a good `execve`, or
+        says first what was in the way. Raises Refusal when there is no child."""
+        report, child_report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            try:
-                pid = self._clone(command, child_report)
-            finally:
-                os.close(child_report)
-            said = _read_report(report, pid)
-        finally:
+            return self._ask(command, child_report), report
+        except BaseException:
             os.close(report)
-        if said:
-            os.waitpid(pid, 0)
-            raise _refusal(command, said)
-        return pid
+            raise
+        finally:
+            os.close(child_report)
 
-    def _clone(self, command: Command, report: int) -> int:
+    def _ask(self, command: Command, report: int) -> int:
         data = marshal.dumps(command.order())
         descriptors = [*command.stdio, report, *([command.cgroup_fd] if command.cgroup_fd >= 0 else [])]
         conn = self._conn if self._lives() and self._conn is not None else self._open()
@@ -129,17 +125,6 @@ class Spawner:
         return True
 
 
-def _read_report(report: int, pid: int) -> bytes:
-    poll = select.poll()
-    poll.register(report, select.POLLIN)
-    if not poll.poll(BEGIN_S * 1000):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        raise Refusal("busy", f"the process did not begin within {BEGIN_S:g} s: its working directory or program may "
-                              "be on a file system that does not answer", retry_after_s=5)
-    return os.read(report, 16)
-
-
 def refusal_to_start(error: OSError) -> Refusal:
     """No process, pipe or cgroup could be made."""
     if error.errno in _NO_ROOM:
@@ -147,7 +132,7 @@ def refusal_to_start(error: OSError) -> Refusal:
     return refusal_of(error, "starting a process")
 
 
-def _refusal(command: Command, said: bytes) -> Refusal:
+def refusal_of_report(command: Command, said: bytes) -> Refusal:
     stage, number = said[0], int(said[1:])
     error = OSError(number, os.strerror(number))
     if number == errno.E2BIG:
