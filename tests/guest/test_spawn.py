@@ -159,6 +159,6 @@ def test_a_start_that_hangs_holds_up_nobody_and_ends(monkeypatch: pytest.MonkeyP
     loop.run()
     assert said[:2] == [stuck.pid, "others are served"] and said[2].code == "busy" and len(said) == 3
     assert stuck.wait(DEADLINE_S) == -signal.SIGKILL
-    beginning.process_ended()
+    beginning.process_ended(stuck.pid)
     os.close(held)
     assert len(said) == 3

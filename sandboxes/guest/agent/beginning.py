@@ -41,9 +41,9 @@ class Beginning:
         self._timer = self._loop.after(BEGIN_S, self._too_late)
         return self.pid
 
-    def process_ended(self) -> None:
-        """Its wait status is here, so whatever it had to say is said."""
-        if self._report >= 0:
+    def process_ended(self, pid: int) -> None:
+        """Its wait status is here, so whatever it had to say is said. That of a first attempt says nothing new."""
+        if self._report >= 0 and pid == self.pid:
             self._ready(0)
 
     def _ready(self, _events: int) -> None:

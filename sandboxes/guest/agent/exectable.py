@@ -81,7 +81,7 @@ class ExecTable:
             known = self._by_pid.pop(pid, None)
             if known is not None:
                 execution, beginning = known
-                beginning.process_ended()
+                beginning.process_ended(pid)
                 if execution.pid == pid:
                     execution.reaped(status)
 
