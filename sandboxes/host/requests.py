@@ -184,7 +184,7 @@ def signal_of(value: Any) -> str:
         return f"SIGRTMIN+{number - REALTIME}" if number > REALTIME else f"SIG{number}"
 
 
-SIGNAL_BODY = {"signal": (signal_of, REQUIRED)}
+SIGNAL_BODY: dict[str, tuple[fields.Check, Any]] = {"signal": (signal_of, REQUIRED)}
 RESIZE_BODY = {"cols": (fields.integer(1, 1000), REQUIRED), "rows": (fields.integer(1, 1000), REQUIRED)}
 
 

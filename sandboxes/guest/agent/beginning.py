@@ -39,7 +39,6 @@ class Beginning:
         self._cloned(self.pid)
         self._loop.watch(self._report, IN | HUP, self._ready)
         self._timer = self._loop.after(BEGIN_S, self._too_late)
-        return self.pid
 
     def process_ended(self, pid: int) -> None:
         """Its wait status is here, so whatever it had to say is said. That of a first attempt says nothing new."""
