@@ -1,6 +1,6 @@
 """The whole product as processes, for tests that kill parts of it: `stack` fixture.
 
-    redis ── hostd (--driver fake) ── celery worker ── courier ── daphne ── gateway (a free port)
+    redis ── hostd (--driver fake) ── celery worker, beat ── courier ── daphne ── gateway (a free port)
 
 Each process can be killed (-9), ended and started again by name; one that ends by itself is started again, as the
 product's supervisor does (Celery's worker ends when its broker dies under a task); all are ended by their handles.
@@ -33,7 +33,7 @@ from sandboxes.linux import names
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-ORDER = ("redis", "hostd", "worker", "courier", "daphne", "gateway")
+ORDER = ("redis", "hostd", "worker", "beat", "courier", "daphne", "gateway")
 
 
 def free_port() -> int:
@@ -84,8 +84,10 @@ class Stack:
             "hostd": [python, "-m", "sandboxes.host", "--state", str(self.data / "host"), "--socket",
                       str(run / "hostd.sock"), "--images", str(images), "--driver", self.driver],
             "worker": [str(BIN / "celery"), "-A", "workspaces.config.celery", "worker", "--pool=threads",
-                       "--concurrency=4", "--without-gossip", "--without-mingle", "--beat", "--schedule",
-                       str(run / "beat-schedule"), "--loglevel=INFO"],
+                       "--concurrency=4", "--without-gossip", "--without-mingle", "--loglevel=INFO"],
+            # Not within the worker: a worker that is killed would leave it behind, and nobody would ever end it.
+            "beat": [str(BIN / "celery"), "-A", "workspaces.config.celery", "beat", "--schedule",
+                     str(run / "beat-schedule"), "--pidfile=", "--loglevel=INFO"],
             "courier": [python, "manage.py", "courier"],
             "daphne": [str(BIN / "daphne"), "-u", str(run / "daphne.sock"), "--verbosity", "0",
                        "workspaces.config.asgi:application"],
