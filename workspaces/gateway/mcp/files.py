@@ -28,6 +28,8 @@ from workspaces.gateway.mcp.tool import (
 
 SHOWN_BYTES = 48 * 1024
 MOST_SHOWN_BYTES = 512 * 1024
+#: Of one file's lines that contain what was looked for, and of one line.
+SHOWN_MATCHES, SHOWN_TEXT = 10, 240
 MOST_EDITED_BYTES = 8 * 1024 * 1024
 ENCODED = re.compile(r"(?:[A-Za-z0-9_.~/!$'()*,;:@-]|%[0-9A-Fa-f]{2})+")
 
@@ -73,9 +75,12 @@ class ListFiles(InFiles):
 
 
 class SearchFiles(InFiles):
-    pattern: Annotated[str | None, Field(description="Of names, as in a shell: *.py")] = None
-    content: Annotated[str | None, Field(description="Of lines: text that they contain")] = None
-    limit: Annotated[int, Field(ge=1, le=200)] = 100
+    pattern: Annotated[str | None, Field(
+        min_length=1, description="Of names, as in a shell: *.py; with a / in it, of the path below path")] = None
+    content: Annotated[str | None, Field(min_length=1, description="Text within one line, byte for byte")] = None
+    any_case: Annotated[bool, Field(description="Letters of content in either case")] = False
+    exclude: Annotated[str | None, Field(description="Names to pass over, by commas: .git,node_modules")] = None
+    limit: Annotated[int, Field(ge=1, le=100, description="Files at most")] = 30
     cursor: Annotated[str | None, Field(description="next_cursor of the answer before")] = None
 
 
@@ -253,20 +258,32 @@ def cursor_of(following: str | None) -> str | None:
 async def search(session: Session, given: SearchFiles) -> Said:
     if given.pattern is None and given.content is None:
         raise refusal("invalid", "Say what to look for.", errors={"pattern": ["pattern or content is needed."]})
-    query = named(given, pattern=given.pattern, content=given.content, limit=given.limit)
+    query = named(given, pattern=given.pattern, content=given.content, limit=given.limit, exclude=given.exclude,
+                  any_case="true" if given.any_case else None)
     if given.cursor is not None:
         query += f"&cursor={quote(given.cursor, safe='%')}"
     seen = await session.api.get(f"{session.base(given)}/files/search", query)
-    following = seen.get("next_cursor") or cursor_of(seen.get("next"))
-    lines = [_found(one) for one in seen.get("results", [])]
+    following = cursor_of(seen.get("next"))
+    found = [_found(one) for one in seen["results"]]
     rest = f'\n[there is more: ask again with cursor="{following}"]' if following else ""
-    told = {**{k: v for k, v in seen.items() if k not in ("next", "next_cursor")}, "next_cursor": following}
-    return Said("\n".join(lines or ["Nothing found."]) + rest, told)
+    lines = [line for one in found for line in _lines(one)] or ["Nothing found."]
+    return Said("\n".join(lines) + rest, {"results": found, "searched": seen.get("searched"), "next_cursor": following})
 
 
-def _found(one: Data) -> str:
-    where = f":{one['line']}" if one.get("line") is not None else ""
-    return f"{one.get('path')}{where}" + (f": {one['text']}" if one.get("text") is not None else "")
+def _found(seen: Data) -> Data:
+    """A file, and the first of its lines; each as far as it helps to choose."""
+    if "matches" not in seen:
+        return _entry(seen)
+    matches = [{**one, "text": str(one["text"])[:SHOWN_TEXT]} for one in seen["matches"][:SHOWN_MATCHES]]
+    cut_off = bool(seen.get("cut")) or len(seen["matches"]) > SHOWN_MATCHES
+    return {"path": seen["path"], "size": seen.get("size"), "matches": matches, **({"cut": True} if cut_off else {})}
+
+
+def _lines(found: Data) -> list[str]:
+    if "matches" not in found:
+        return [_line(found)]
+    lines = [f"{found['path']}:{one['line']}: {one['text']}" for one in found["matches"]]
+    return [*lines, f"[{found['path']} has more such lines]"] if found.get("cut") else lines
 
 
 TOOLS = (
@@ -289,6 +306,7 @@ TOOLS = (
         "from; with recursive=true everything below."
     ), "files:read", ListFiles, listing, READS),
     Tool("search_files", "Search files", (
-        "Find files below a folder by name (pattern), by what a line contains (content), or by both."
+        "Find files below a folder by name (pattern), by what a line contains (content), or by both; the first lines "
+        "of each are shown with their numbers, and next_cursor goes on."
     ), "files:read", SearchFiles, search, READS),
 )

@@ -131,6 +131,6 @@ TOOLS = (
     ), "workspaces:write", Change, standby, SETTLES),
     Tool("ports", "List listening ports", (
         "TCP ports that programs in the workspace listen on; preview_url_template of get_workspace says where a "
-        "browser reaches one."
-    ), "workspaces:read", GetWorkspace, ports, READS),
+        "browser reaches one. Never wakes it."
+    ), "previews", GetWorkspace, ports, READS),
 )
