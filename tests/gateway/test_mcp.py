@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.gateway.conftest import ANNA, AUTH, OTHERS, TOKEN, WID, Rig, scoped
 from tests.mcp_client import call, connected, refused
-from workspaces.gateway.mcp import cut, inside
+from workspaces.gateway.mcp import cut, files, inside
 from workspaces.gateway.mcp.catalog import TOOLS
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
@@ -235,17 +235,11 @@ async def test_a_silent_call_is_kept_alive_by_comments(rig: Rig, monkeypatch: py
         assert b'"isError":false' in await reply.content.read()
 
 
-async def test_what_a_search_finds_is_shown_line_by_line_and_bounded(rig: Rig) -> None:
+def test_what_a_search_finds_is_shown_line_by_line_and_bounded() -> None:
     lines = [{"line": n, "column": 1, "text": "x" * 1000} for n in range(1, 40)]
-
-    async def found(request: web.Request) -> web.StreamResponse:
-        assert dict(request.query) == {"path": "/home/user", "content": "x", "limit": "30", "exclude": ".git"}
-        one = {"path": "/home/user/a", "path_encoded": "/home/user/a", "type": "file", "size": 9}
-        return web.json_response({"results": [{**one, "matches": lines, "cut": False}], "searched": 7,
-                                  "next_cursor": "/home/user/n%FF"})
-    rig.hostd.handler = found
-    async with connected(rig.url, TOKEN, f"?workspace={WID}") as client:
-        said = await call(client, "search_files", path="/home/user", content="x", exclude=".git")
-    assert (said["searched"], said["next_cursor"]) == (7, "/home/user/n%FF")
-    assert len(said["results"][0]["matches"]) == 10 and said["results"][0]["cut"]
-    assert len(json.dumps(said)) < 5000
+    one = {"path": "/home/user/a", "path_encoded": "/home/user/a", "type": "file", "size": 9}
+    shown = files.found({**one, "matches": lines, "cut": False})
+    assert len(shown["matches"]) == files.SHOWN_MATCHES and shown["cut"] and len(json.dumps(shown)) < 4000
+    few = files.found({**one, "matches": lines[:2], "cut": False})
+    assert "cut" not in few and [match["line"] for match in few["matches"]] == [1, 2]
+    assert files.found(one) == {"path": "/home/user/a", "type": "file", "size": 9}

@@ -264,13 +264,13 @@ async def search(session: Session, given: SearchFiles) -> Said:
         query += f"&cursor={quote(given.cursor, safe='%')}"
     seen = await session.api.get(f"{session.base(given)}/files/search", query)
     following = cursor_of(seen.get("next"))
-    found = [_found(one) for one in seen["results"]]
+    files = [found(one) for one in seen["results"]]
     rest = f'\n[there is more: ask again with cursor="{following}"]' if following else ""
-    lines = [line for one in found for line in _lines(one)] or ["Nothing found."]
-    return Said("\n".join(lines) + rest, {"results": found, "searched": seen.get("searched"), "next_cursor": following})
+    lines = [line for one in files for line in _lines(one)] or ["Nothing found."]
+    return Said("\n".join(lines) + rest, {"results": files, "searched": seen.get("searched"), "next_cursor": following})
 
 
-def _found(seen: Data) -> Data:
+def found(seen: Data) -> Data:
     """A file, and the first of its lines; each as far as it helps to choose."""
     if "matches" not in seen:
         return _entry(seen)
@@ -279,11 +279,11 @@ def _found(seen: Data) -> Data:
     return {"path": seen["path"], "size": seen.get("size"), "matches": matches, **({"cut": True} if cut_off else {})}
 
 
-def _lines(found: Data) -> list[str]:
-    if "matches" not in found:
-        return [_line(found)]
-    lines = [f"{found['path']}:{one['line']}: {one['text']}" for one in found["matches"]]
-    return [*lines, f"[{found['path']} has more such lines]"] if found.get("cut") else lines
+def _lines(file: Data) -> list[str]:
+    if "matches" not in file:
+        return [_line(file)]
+    lines = [f"{file['path']}:{one['line']}: {one['text']}" for one in file["matches"]]
+    return [*lines, f"[{file['path']} has more such lines]"] if file.get("cut") else lines
 
 
 TOOLS = (
