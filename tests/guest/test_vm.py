@@ -112,8 +112,7 @@ async def test_execs_are_their_users_own_and_outlive_the_process_that_forked_the
     assert (await guest.finish(exec_id)).stdout.decode().splitlines() == [
         "eve", "eve audio games", "/home/eve", "/home/eve eve eve /bin/sh", "0", "1024", "berth-agent", "1"]
     running = await guest.start("read x; echo got-$x; exit 7", stdin=True)
-    await said(guest, "sudo kill -9 $(cat /proc/$PPID/task/$PPID/children | tr ' ' '\n' | while read -r p; do "
-                      "grep -qa berth/agent /proc/$p/cmdline && echo $p; done) 2> /dev/null; true")
+    await said(guest, "sudo pkill -9 -P $PPID -f '[b]erth/agent'")
     assert await said(guest, "echo alive") == "alive"
     await guest.stdin(running, b"it\n")
     ended = await guest.finish(running)
