@@ -20,6 +20,7 @@ from sandboxes.host.files import FilesHttp
 from sandboxes.host.look.routes import LookHttp
 from sandboxes.host.machines import Machines
 from sandboxes.host.operations import Operations
+from sandboxes.host.recording import RecordingHttp
 from sandboxes.host.stream import StreamHttp
 from sandboxes.host.terminal import TerminalHttp
 from sandboxes.host.warm import Warmth
@@ -119,7 +120,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     figures = Figures(machines)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
-                 LookHttp(machines, operations),
+                 RecordingHttp(machines), LookHttp(machines, operations),
                  MachinesHttp(machines, operations, images, warmth, figures)):
         app.router.add_routes(part.routes())
 

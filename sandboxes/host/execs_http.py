@@ -126,8 +126,8 @@ class ExecsHttp:
         running = self._running(request)
         if not running.record.is_tty:
             raise Conflict("this exec has no terminal", code="exec_not_tty")
-        link = await running.body.soon(5)
-        await link.request("exec.resize", {"exec_id": running.record.exec_id, **size})
+        await running.resize(size)
+        self._machines.keyboards.tell((request.match_info["mid"], running.record.exec_id))
         return http.reply(running.record.public())
 
     async def kill(self, request: web.Request) -> web.StreamResponse:

@@ -13,8 +13,10 @@ from typing import Any
 from sandboxes.host.clock import seconds_of
 
 Json = dict[str, Any]
-TTY_BYTES = 5 * 1024 * 1024
-LATER = ("started", "stdin_sent", "killed_by", "output_from", "ended")
+TTY_BYTES = 6 * 1024 * 1024
+#: A recording ends by itself there.
+RECORDED_BYTES = 32 * 1024 * 1024
+LATER = ("started", "stdin_sent", "killed_by", "output_from", "recording", "ended")
 
 
 @dataclass
@@ -31,6 +33,8 @@ class Record:
     #: The exec whose process this is, in a machine that went back in time or is another's clone.
     continued_from: str | None = None
     output_from: Json | None = None  # of a continued one: the guest's offsets at which this output begins
+    #: Of a terminal: {"by", "since", "from", "until", "to"}; the last two are null while it goes on.
+    recording: Json | None = None
     ended: Json | None = None      # {"outcome", "ended_at", "stdout_truncated", "stderr_truncated"}
 
     @property
@@ -44,7 +48,18 @@ class Record:
     @property
     def promised_bytes(self) -> int:
         """How much output it may still leave on the host's disk."""
-        return TTY_BYTES if self.is_tty else 2 * self.limit_bytes
+        if self.is_tty:
+            return TTY_BYTES + (RECORDED_BYTES if self.recording else 0)
+        return 2 * self.limit_bytes
+
+    @property
+    def is_recorded(self) -> bool:
+        """Now."""
+        return self.recording is not None and self.recording["to"] is None and self.ended is None
+
+    @property
+    def held_output(self) -> tuple[int, int | None] | None:
+        return (self.recording["from"], self.recording["to"]) if self.recording else None
 
     @cached_property
     def request_bytes(self) -> int:
@@ -86,11 +101,18 @@ class Record:
             "id": self.exec_id, "command": request["command"], "user": request["user"],
             "cwd": started.get("cwd") or request.get("cwd"), "tty": request.get("tty"), "state": self.state,
             "outcome": ended.get("outcome"), "continued_from": self.continued_from,
+            "recording": self._public_recording(),
             "started_at": started.get("started_at"), "ended_at": ended.get("ended_at"),
             "duration_ms": _duration_ms(started.get("started_at"), ended.get("ended_at")),
             "stdout": None, "stderr": None, "stdout_truncated": bool(ended.get("stdout_truncated")),
             "stderr_truncated": bool(ended.get("stderr_truncated")), "actor": self.actor,
         }
+
+    def _public_recording(self) -> Json | None:
+        if self.recording is None:
+            return None
+        until = self.recording["until"] or (self.ended or {}).get("ended_at")
+        return {"by": self.recording["by"], "since": self.recording["since"], "until": until}
 
 
 def _duration_ms(started_at: str | None, ended_at: str | None) -> int | None:

@@ -23,7 +23,8 @@ from sandboxes.host.body import Body, BodyEnded, NoBody
 from sandboxes.host.clock import now_text, seconds_of, text_of
 from sandboxes.host.journal import Journal
 from sandboxes.host.outputs import open_output
-from sandboxes.host.records import Json, Record
+from sandboxes.host.records import RECORDED_BYTES, Json, Record
+from sandboxes.host.scroll import Scroll
 from sandboxes.host.tape import STDERR, STDOUT
 
 DISK_PAUSE_S = 0.5
@@ -215,7 +216,35 @@ class Running:
     async def _keep(self, tag: int, data: bytes) -> None:
         """Coming back for more tells the guest that this is safe: so it is on disk first, however long that takes."""
         await self._patiently(lambda: self.tape.append(tag, data))
+        if self.record.is_recorded and self.tape.total - (self.record.recording or {})["from"] >= RECORDED_BYTES:
+            self.record_output(None)
         self._ring()
+
+    # -- of a terminal ----------------------------------------------------------------------------------------------
+
+    @property
+    def screen(self) -> dict[str, int]:
+        """Its size as it was last set."""
+        known = self.tape.screen() if isinstance(self.tape, Scroll) else None
+        tty = self.record.request["tty"]
+        return {"cols": known[0], "rows": known[1]} if known else {"cols": tty["cols"], "rows": tty["rows"]}
+
+    async def resize(self, size: dict[str, int]) -> None:
+        link = await self.body.soon(5)
+        await link.request("exec.resize", {"exec_id": self.record.exec_id, **size})
+        if isinstance(self.tape, Scroll):
+            self.tape.resized(size["cols"], size["rows"])
+
+    def record_output(self, by: str | None) -> None:
+        """Begins a recording in that name, or ends the one that goes on. Raises DiskFull with nothing changed."""
+        if not isinstance(self.tape, Scroll):
+            return
+        here, now = self.tape.total, now_text()
+        recording = {"by": by, "since": now, "from": here, "until": None, "to": None}
+        if by is None:
+            recording = {**(self.record.recording or recording), "until": now, "to": here}
+        self._journal.note(self.record, recording=recording)
+        self.tape.hold(self.record.held_output)
 
     async def _note(self, **happened: Any) -> None:
         await self._patiently(lambda: self._journal.note(self.record, **happened))

@@ -33,7 +33,6 @@ WINDOW_BYTES = 1024 * 1024
 TYPED_BYTES = 256 * 1024
 MESSAGE_BYTES = 1024 * 1024
 HEARTBEAT_S = 30.0
-WRITERS = {"operator", "owner"}
 
 
 class TerminalHttp:
@@ -57,8 +56,8 @@ class TerminalHttp:
         await socket.prepare(request)
         place = (request.match_info["mid"], exec_id)
         client = Client(socket, execs, exec_id, offset, self._line(execs, place))
-        may_write = request.headers.get("Berth-Role", "operator") in WRITERS
-        seat = Seat(http.actor_of(request)["name"], may_write, client.ring)
+        actor = http.actor_of(request)
+        seat = Seat(actor["name"], actor["type"], request.headers.get("Berth-Role", "operator"), client.ring)
         self._open.add(socket)
         keyboard = self._machines.keyboards.join(place, seat)
         try:
@@ -144,7 +143,15 @@ class Client:
         while True:
             await self._lease_changed.wait()
             self._lease_changed.clear()
-            await self._send_json(LEASE, self._keyboard.seen_by(self._seat))
+            await self._send_json(LEASE, {**self._keyboard.seen_by(self._seat), **self._screen_now()})
+
+    def _screen_now(self) -> dict[str, Any]:
+        """What all who watch are to know besides: how large it is, and whether it is recorded."""
+        record = self._execs.record(self._exec_id)
+        running = self._line.running if self._line is not None else None
+        recording = record.public()["recording"]
+        return {"size": running.screen if running is not None else record.request["tty"],
+                "recording": recording if record.is_recorded else None}
 
     async def _send_json(self, kind: int, value: Any) -> None:
         await self._socket.send_bytes(bytes((kind,)) + json.dumps(value, separators=(",", ":")).encode())
@@ -194,6 +201,7 @@ class Client:
             return
         with contextlib.suppress(fields.Wrong, SandboxError):
             await self._line.resize(terminal_size(value))
+            self._keyboard.tell()
 
     def _take_flow(self, value: dict[str, Any]) -> None:
         if "pause" in value or "resume" in value:
@@ -208,6 +216,12 @@ class Client:
             self.ring()
         elif value.get("release") is True:
             self._keyboard.release(self._seat)
+        elif value.get("ask") is True:
+            self._keyboard.ask(self._seat)
+        elif isinstance(name := value.get("give"), str):
+            self._keyboard.give(self._seat, name)
+        elif isinstance(name := value.get("decline"), str):
+            self._keyboard.decline(self._seat, name)
 
 
 def _json(payload: bytes) -> Any:

@@ -40,5 +40,8 @@ class TypingLine:
         return self._stream
 
     async def resize(self, size: dict[str, int]) -> None:
-        link = await self._running.body.soon(5)
-        await link.request("exec.resize", {"exec_id": self._running.record.exec_id, **size})
+        await self._running.resize(size)
+
+    @property
+    def running(self) -> Running:
+        return self._running

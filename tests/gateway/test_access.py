@@ -19,6 +19,7 @@ ROUTES = [
     ("DELETE", f"/execs/{EID}", "exec"), ("GET", f"/execs/{EID}/output?stream=stdout", "exec"),
     ("GET", f"/execs/{EID}/stream", "exec"), ("POST", f"/execs/{EID}/stdin", "exec"),
     ("POST", f"/execs/{EID}/signal", "exec"), ("POST", f"/execs/{EID}/resize", "exec"),
+    ("GET", f"/execs/{EID}/recording", "exec"), ("PUT", f"/execs/{EID}/recording", "exec"),
     ("GET", "/files?path=/", "files:read"), ("DELETE", "/files?path=/x", "files:write"),
     ("GET", "/files/content?path=/x", "files:read"), ("HEAD", "/files/content?path=/x", "files:read"),
     ("PUT", "/files/content?path=/x", "files:write"), ("POST", "/files/mkdir", "files:write"),
@@ -129,7 +130,8 @@ async def test_forged_changes_are_refused(rig: Rig, change: str) -> None:
         headers["Origin"] = {"evil origin": "https://evil.example", "null origin": "null",
                              "preview origin": f"http://3000--{WID}.preview.localhost:{rig.port}",
                              "other port": f"http://127.0.0.1:{rig.port + 1}"}[change]
-    for method, path in [("POST", "/execs"), ("DELETE", f"/execs/{EID}"), ("PUT", "/files/content?path=/x")]:
+    for method, path in [("POST", "/execs"), ("DELETE", f"/execs/{EID}"), ("PUT", f"/execs/{EID}/recording"),
+                         ("PUT", "/files/content?path=/x")]:
         status, said = await ask(rig, method, BASE + path, headers)
         assert (status, said["code"]) == (403, "csrf_failed"), (method, path)
     assert not rig.hostd.seen

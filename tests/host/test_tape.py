@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandboxes.errors import DiskFull
-from sandboxes.host import durable, tape
+from sandboxes.host import cast, durable, tape
 from sandboxes.host.scroll import PIECE_BYTES, Scroll
 from sandboxes.host.tape import STDERR, STDOUT, Tape
 
@@ -122,6 +123,7 @@ def test_a_terminal_keeps_a_bounded_tail_at_absolute_offsets(tmp_path: Path):
         whole += piece
         scroll.append(STDOUT, piece)
     on_disk = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert on_disk == scroll.size_bytes
     assert 2 * PIECE_BYTES <= on_disk <= 4 * PIECE_BYTES
     assert scroll.total == len(whole)
     assert scroll.start > 0
@@ -129,3 +131,47 @@ def test_a_terminal_keeps_a_bounded_tail_at_absolute_offsets(tmp_path: Path):
     assert (again.start, again.total) == (scroll.start, scroll.total)
     assert b"".join(data for _, data in in_order(again, again.start, 100_000)) == whole[again.start :]
     assert again.read(STDOUT, again.start + 5, 700_000) == whole[again.start + 5 : again.start + 700_005]
+
+
+def test_what_is_recorded_stays_whole_while_the_tail_goes_on_and_goes_when_nothing_holds_it(tmp_path: Path):
+    at = [1000.0]
+    scroll = Scroll(tmp_path, "x", tail_bytes=PIECE_BYTES, now=lambda: at[0])
+    line = b"%09d\n"
+
+    def write(lines: int) -> None:
+        for _ in range(lines):
+            at[0] += 0.02
+            scroll.append(STDOUT, b"".join(line % (scroll.total // 10 + n) for n in range(1000)))
+
+    write(100)
+    first = scroll.total
+    scroll.hold((first, None))
+    scroll.resized(90, 25)
+    write(200)
+    last = scroll.total
+    scroll.hold((first, last))
+    write(400)
+    again = Scroll(tmp_path, "x", tail_bytes=PIECE_BYTES, held=(first, last))
+    assert again.start > last and again.total - again.start >= PIECE_BYTES
+    head, *events = [json.loads(text) for text in cast.lines(again, first, last, (80, 24), "x")]
+    assert (head["width"], head["height"], head["timestamp"]) == (90, 25, 1002)
+    text = "".join(event[2] for event in events)
+    assert len(text) == last - first and text.startswith(f"{first // 10:09d}")
+    assert text == "".join(f"{number:09d}\n" for number in range(first // 10, last // 10))
+    assert 3.9 < events[-1][0] < 4.1
+    kept = list(cast.lines(again, again.start, again.total, (80, 24), "x"))[1:]
+    tail = "".join(json.loads(said)[2] for said in kept)
+    assert tail.endswith(f"{again.total // 10 - 1:09d}\n") and len(tail) == again.total - again.start
+    again.hold(None)
+    assert again.size_bytes < 3 * PIECE_BYTES and again.read_in_order(first, 10)[1] == b""
+
+
+def test_marks_of_a_stream_of_single_bytes_cost_no_more_than_the_bytes(tmp_path: Path):
+    at = [0.0]
+    scroll = Scroll(tmp_path, "x", now=lambda: at[0])
+    for _ in range(30_000):
+        at[0] += 1
+        scroll.append(STDOUT, b"x")
+    marks = sum(path.stat().st_size for path in tmp_path.glob("x.at.*"))
+    assert marks < 9000 * 20
+    assert [mark.at for mark in scroll.marks(0, 3)][:3] == [1.0, 2.0, 3.0]

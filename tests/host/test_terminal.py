@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 import aiohttp
 
+from sandboxes.host.keyboard import ANSWER_S, Keyboard, Seat
 from tests.host.client import Hostd, eventually, new_id
 
 INPUT, OUTPUT, RESIZE, OUTCOME, FLOW, LEASE = range(6)
@@ -80,7 +82,8 @@ async def test_what_is_typed_reaches_the_shell_and_its_size_is_the_one_asked_for
     exec_id = await shell(hostd, machine, cols=123)
     async with joined(hostd, machine, exec_id) as client:
         assert await client.step() == (FLOW, {"offset": 0})
-        assert await client.until_frame(LEASE) == {"holder": None, "you": False}
+        first = await client.until_frame(LEASE)
+        assert (first["holder"], first["you"], first["may_take"]) == (None, False, True)
         await client.type("stty size; echo $((40+2))\n")
         await client.until(b"42\r\n")
         assert b"30 123\r\n" in client.output
@@ -171,37 +174,180 @@ async def test_bad_frames_and_bad_sizes_end_nothing(steady: tuple[Hostd, str]):
         await client.until(b"11 77\r\n")
 
 
+async def held(client: Client, holder: str | None, **fields: Any) -> Any:
+    return await client.until_frame(LEASE, holder=holder, **fields)
+
+
 async def test_one_holds_the_keyboard_others_watch_take_and_release(steady: tuple[Hostd, str]):
     hostd, machine = steady
     exec_id = await shell(hostd, machine)
     async with (
         joined(hostd, machine, exec_id, "ann") as ann,
-        joined(hostd, machine, exec_id, "bob") as bob,
+        joined(hostd, machine, exec_id, "bob", role="owner") as bob,
         joined(hostd, machine, exec_id, "vic", role="viewer") as vic,
     ):
         await vic.type("echo viewer-typed\n")
         await vic.say(LEASE, {"take": True})
-        assert await vic.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
+        await vic.say(LEASE, {"ask": True})
+        seen = await held(vic, None, present=["ann", "bob", "vic"])
+        assert (seen["you"], seen["may_take"], seen["asks"]) == (False, False, [])
+        assert seen["size"] == {"cols": 100, "rows": 30}
         await ann.type("echo by-$((1)) \n")
-        assert await ann.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": True}
-        assert await bob.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": False}
+        await held(ann, "ann", you=True, holder_type="user")
+        await held(bob, "ann", you=False, may_take=True)
         await bob.type("echo bob-typed-too-early\n")
-        assert await bob.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": False}
+        await held(bob, "ann", you=False)
         await bob.say(LEASE, {"take": True, "force": False})
-        assert await bob.until_frame(LEASE, holder="ann") == {"holder": "ann", "you": False}
+        await held(bob, "ann", you=False)
         await bob.say(LEASE, {"take": True})
-        assert await bob.until_frame(LEASE, holder="bob") == {"holder": "bob", "you": True}
-        assert await ann.until_frame(LEASE, holder="bob") == {"holder": "bob", "you": False}
+        await held(bob, "bob", you=True)
+        await held(ann, "bob", you=False, may_take=False)
         await ann.say(RESIZE, {"cols": 50, "rows": 5})
         await bob.type("stty size; echo bob-$((2))\n")
         await asyncio.gather(*(one.until(b"bob-2\r\n") for one in (ann, bob, vic)))
         assert b"30 100\r\n" in ann.output and b"too-early" not in ann.output and b"viewer-typed" not in ann.output
+        await bob.say(RESIZE, {"cols": 90, "rows": 20})
+        await held(vic, "bob", size={"cols": 90, "rows": 20})  # who watches draws it as large as it is
         await bob.say(LEASE, {"release": True})
-        assert await vic.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
+        await held(vic, None)
         await ann.say(LEASE, {"take": True, "force": False})
-        await bob.until_frame(LEASE, holder="ann")
+        await held(bob, "ann")
         await ann.socket.close()
-        assert await bob.until_frame(LEASE, holder=None) == {"holder": None, "you": False}
+        await held(bob, None, present=["bob", "vic"])
+
+
+async def test_who_watches_asks_and_the_holder_gives_or_declines(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    exec_id = await shell(hostd, machine)
+    async with joined(hostd, machine, exec_id, "ann") as ann, joined(hostd, machine, exec_id, "bob") as bob:
+        await ann.type("echo mine-$((1))\n")
+        await held(bob, "ann", you=False, may_take=False)
+        await bob.say(LEASE, {"take": True})  # an operator takes from no person
+        await held(bob, "ann", you=False)
+        await bob.say(LEASE, {"ask": True})
+        await held(ann, "ann", asks=["bob"], you=True)
+        await held(bob, "ann", asked=True)
+        for nonsense in ({"give": "nobody"}, {"give": ["bob"]}, {"decline": 7}, {"ask": "yes"}, {"give": "ann"}):
+            await ann.say(LEASE, nonsense)
+        await bob.say(LEASE, {"give": "bob"})  # nobody gives what somebody else holds
+        await ann.say(LEASE, {"decline": "bob"})
+        await held(bob, "ann", asked=False, declined_by="ann", you=False)
+        await bob.say(LEASE, {"ask": True})
+        await held(ann, "ann", asks=["bob"])
+        await ann.say(LEASE, {"give": "bob"})
+        await held(bob, "bob", you=True, asks=[], declined_by=None)
+        await held(ann, "bob", you=False)
+        await bob.type("echo by-bob-$((2))\n")
+        await ann.until(b"by-bob-2\r\n")
+
+
+def test_who_may_take_the_keyboard_from_whom():
+    """A program gives way to whoever may write; a person to itself, to an owner, and after a question it left open."""
+    at = [100.0]
+    keyboard = Keyboard(now=lambda: at[0])
+    seats = {
+        word: Seat(word.partition(" ")[0], kind, role, lambda: None)
+        for word, kind, role in (
+            ("ann", "user", "operator"), ("ann again", "user", "operator"), ("bob", "user", "operator"),
+            ("own", "user", "owner"), ("vic", "user", "viewer"), ("bot", "token", "owner"),
+            ("bot2", "token", "operator"),
+        )
+    }
+    for seat in seats.values():
+        keyboard.join(seat)
+
+    def takers(holder: str) -> set[str]:
+        keyboard.take(seats["own"], force=True)
+        keyboard.release(seats["own"])
+        assert keyboard.take(seats[holder], force=False)
+        return {word for word, seat in seats.items() if word != holder and keyboard.may_take(seat)}
+
+    everybody = set(seats) - {"vic"}
+    assert takers("bot") == everybody - {"bot"}
+    assert takers("own") == set()
+    assert takers("ann") == {"ann again", "own"}
+    keyboard.ask(seats["bob"])
+    keyboard.ask(seats["bot"])
+    at[0] += ANSWER_S - 1
+    keyboard.ask(seats["bob"])  # asking twice makes nobody wait twice
+    assert not keyboard.may_take(seats["bob"])
+    at[0] += 1
+    assert {word for word in seats if keyboard.may_take(seats[word])} >= {"bob", "bot"}
+    keyboard.decline(seats["ann"], "bob")
+    assert not keyboard.take(seats["bob"], force=True) and keyboard.take(seats["bot"], force=True)
+    assert keyboard.asks == {} and keyboard.holder is seats["bot"]
+
+
+async def recorded(hostd: Hostd, machine: str, exec_id: str, query: str = "") -> tuple[dict[str, Any], list[Any]]:
+    answer = await hostd.call("GET", f"/v1/machines/{machine}/execs/{exec_id}/recording{query}")
+    assert answer.status == 200, answer.body
+    head, *events = [json.loads(line) for line in answer.body.decode().splitlines()]
+    assert all(at >= before for (before, *_), (at, *_) in itertools.pairwise(events))
+    return head, events
+
+
+def text_of(events: list[Any]) -> str:
+    return "".join(text for _, kind, text in events if kind == "o")
+
+
+async def test_a_recording_holds_what_came_meanwhile_and_survives_hostd_and_the_end(hostd: Hostd, machine: str):
+    exec_id = await shell(hostd, machine)
+    path = f"/v1/machines/{machine}/execs/{exec_id}/recording"
+    ann = {"Berth-Actor": json.dumps({"type": "user", "name": "ann"})}
+    async with joined(hostd, machine, exec_id) as client:
+        await client.type("echo be''fore\n")
+        await client.until(b"before\r\n$ ")
+        assert (await hostd.call("GET", path)).status == 404
+        begun = await hostd.call("PUT", path, json={"on": True}, headers=ann)
+        assert begun.status == 200 and begun.json["recording"]["by"] == "ann"
+        assert begun.json["recording"]["until"] is None
+        again = await hostd.call("PUT", path, json={"on": True})
+        assert again.json["recording"] == begun.json["recording"]
+        await client.until_frame(LEASE, recording=begun.json["recording"])
+        await client.type("printf 'cut \\342'; sleep 0.2; printf '\\224\\200 \\377\\n'\n")
+        await client.until(b"cut \xe2")
+        await client.say(RESIZE, {"cols": 70, "rows": 21})
+        await client.until(b"\x94\x80 \xff\r\n$ ")
+    hostd.kill9()
+    await hostd.start()
+    # nobody watches: what a program writes is recorded all the same
+    robot = {"Berth-Actor": json.dumps({"type": "token", "name": "robot"})}
+    typed = await hostd.call("POST", path.replace("recording", "stdin"), data=b"echo un''seen\n", headers=robot)
+    assert typed.status == 200
+
+    async def seen() -> bool:
+        return "unseen" in text_of((await recorded(hostd, machine, exec_id))[1])
+
+    await eventually(seen, "what nobody saw is recorded")
+    ended = await hostd.call("PUT", path, json={"on": False})
+    assert ended.json["recording"]["until"] is not None
+    await hostd.call("POST", path.replace("recording", "stdin"), data=b"echo af''ter; exit\n", headers=robot)
+    await hostd.end_of(machine, exec_id)
+    head, events = await recorded(hostd, machine, exec_id)
+    assert (head["version"], head["width"], head["height"]) == (2, 100, 30) and head["timestamp"] > 1_700_000_000
+    text = text_of(events)
+    assert "cut \u2500 \ufffd" in text and "before" not in text and "after" not in text
+    assert [size for _, kind, size in events if kind == "r"] == ["70x21"]
+    split = next(at for at, kind, text in events if kind == "o" and "\u2500" in text)
+    assert split - next(at for at, kind, text in events if kind == "o" and "cut " in text[-5:]) > 0.1
+    everything = text_of((await recorded(hostd, machine, exec_id, "?kept=true"))[1])
+    assert everything.index("before") < everything.index("unseen") < everything.index("after")
+    assert (await hostd.call("PUT", path, json={"on": True})).json["code"] == "exec_ended"
+
+
+async def test_only_a_terminal_can_be_recorded_and_only_by_plain_words(steady: tuple[Hostd, str]):
+    hostd, machine = steady
+    plain = await hostd.exec(machine, "true")
+    exec_id = await shell(hostd, machine)
+    for target, body, status, code in (
+        (plain["id"], {"on": True}, 409, "exec_not_tty"), (new_id(), {"on": True}, 404, "not_found"),
+        (exec_id, {"on": 1}, 400, "invalid"), (exec_id, {}, 400, "invalid"),
+        (exec_id, {"on": True, "x": 1}, 400, "invalid"),
+    ):
+        answer = await hostd.call("PUT", f"/v1/machines/{machine}/execs/{target}/recording", json=body)
+        assert (answer.status, answer.json["code"]) == (status, code)
+    head, events = await recorded(hostd, machine, exec_id, "?kept=true")
+    assert head["width"] == 100 and isinstance(events, list)
 
 
 async def test_a_client_that_acknowledges_gets_no_more_than_its_window(steady: tuple[Hostd, str]):

@@ -65,7 +65,9 @@ workspace cannot run, 4429 too many sockets, 4503 come again later, 1009 a frame
 - `/ws/v1/workspaces/{id}/terminals/{eid}?offset=N`: a terminal, that is an exec begun with `tty`. Binary frames whose
   first byte is the type: 0 input, 1 output, 2 resize (JSON `{"cols","rows"}`), 3 outcome (JSON), 4 flow (JSON: from the
   server `{"offset"}`; from the client `{"ack"}`, `{"pause"}`, `{"resume"}`), 5 the keyboard (JSON: from the client
-  `{"take"}` or `{"release"}`; from the server `{"holder","you"}`). Closed with 1000 after the outcome; after 1012
+  `{"take"}`, `{"release"}`, `{"ask"}`, `{"give": name}` or `{"decline": name}`; from the server `{"holder",
+  "holder_type","you","may_take","asks","asked","declined_by","present","size","recording"}`).
+  Closed with 1000 after the outcome; after 1012
   connect again with the last offset.
 
 `POST /mcp` speaks the Model Context Protocol (streamable HTTP) with the same tokens.
@@ -94,6 +96,7 @@ EXAMPLES: dict[str, Json] = {
     "execs_create": {"command": "python3 -c 'print(6*7)'", "timeout_s": 60},
     "execs_signal": {"signal": "SIGINT"},
     "execs_resize": {"cols": 120, "rows": 40},
+    "execs_record": {"on": True},
     "files_mkdir": {"path": "/home/user/src/app", "parents": True},
     "files_move": {"path": "/home/user/a.txt", "to": "/home/user/b.txt"},
     "files_copy": {"path": "/home/user/a.txt", "to": "/home/user/b.txt"},

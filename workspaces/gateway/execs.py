@@ -212,6 +212,29 @@ async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: st
                       once.Deed([verb, exec_id, body], "id", lambda: gate.hostd.json(call), look))
 
 
+async def recording(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    """An asciicast file: bytes of a guest, which no browser may take for a page."""
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    call = Call("GET", f"{workspace_id}/execs/{exec_id}/recording", exchange.query_string, as_actor(actor, place),
+                repeatable=True)
+    async with Permitted(gate, exchange, place, "exec"), _explained(gate, workspace_id, exec_id):
+        await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
+
+
+async def record(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    """Begins or ends a recording; a repeat changes nothing, so no key is needed."""
+    actor, place = await gate.enter(exchange, workspace_id, "exec")
+    must_operate(place)
+    limits = gate.config.limits
+    body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
+    call = Call("PUT", f"{workspace_id}/execs/{exec_id}/recording", "",
+                {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode(),
+                repeatable=True)
+    async with _explained(gate, workspace_id, exec_id):
+        response = await gate.hostd.send(call)
+    await relay.answer_from(exchange, response)
+
+
 async def kill(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     must_operate(place)

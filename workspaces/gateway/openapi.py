@@ -135,6 +135,16 @@ EXECS: Json = {
         "post": operation("execs_resize", "execs", "exec", "Resize its terminal", [WORKSPACE, EXEC, KEY],
                           answers(WRITING, s200=of("Accepted", "Resized"), s204=NOTHING), json_of("TerminalSize")),
     },
+    "/api/v1/workspaces/{id}/execs/{eid}/recording": {
+        "get": operation("execs_recording", "execs", "exec", "The recording of a terminal, also while it goes on",
+                         [WORKSPACE, EXEC,
+                          parameter("kept", {"type": "boolean"}, "All output that is kept, recorded or not")],
+                         answers(READING, s200=raw("An asciicast v2 file", media="application/x-asciicast"))),
+        "put": operation("execs_record", "execs", "exec",
+                         "Begin or end a recording of a terminal, whether or not somebody watches; a new one takes the "
+                         "former's place", [WORKSPACE, EXEC],
+                         answers(WRITING, s200=of("Exec", "With its `recording`")), json_of("RecordRequest")),
+    },
 }
 
 FILE_HEADERS: Json = {"ETag": header("Names this content"), "Accept-Ranges": header("`bytes`"),

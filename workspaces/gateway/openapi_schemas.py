@@ -37,6 +37,7 @@ SCHEMAS: dict[str, Json] = {
     "TerminalSize": closed(["cols", "rows"], cols=SIDE, rows=SIDE),
     "SignalRequest": closed(["signal"], signal={"oneOf": [{"type": "string", "pattern": "^(SIG)?[A-Z0-9+-]{1,12}$"},
                                                           {"type": "integer", "minimum": 1, "maximum": 64}]}),
+    "RecordRequest": closed(["on"], on=FLAG),
     "Outcome": OUTCOME,
     "ExecRequest": closed(
         ["command"],
@@ -57,7 +58,8 @@ SCHEMAS: dict[str, Json] = {
         outcome={"allOf": [{"$ref": "#/components/schemas/Outcome"}], "nullable": True}, continued_from=MAYBE_TEXT,
         started_at=MAYBE_TIME, ended_at=MAYBE_TIME, duration_ms={"type": "number", "nullable": True},
         stdout=MAYBE_TEXT, stderr=MAYBE_TEXT, stdout_b64=MAYBE_TEXT, stderr_b64=MAYBE_TEXT, stdout_truncated=FLAG,
-        stderr_truncated=FLAG, actor=answer([], type=TEXT, name=TEXT)),
+        stderr_truncated=FLAG, actor=answer([], type=TEXT, name=TEXT),
+        recording={**answer([], by=TEXT, since=TEXT, until=MAYBE_TIME), "nullable": True}),
     "ExecList": answer(["results", "next"], results={"type": "array", "items": {"$ref": "#/components/schemas/Exec"}},
                        next=MAYBE_TEXT),
     "Accepted": answer([], accepted_bytes=COUNT),

@@ -39,6 +39,7 @@ EXEC_ROUTES: dict[str, dict[str, Bound]] = {
     "/stdin": {"POST": execs.stdin},
     "/signal": {"POST": partial(execs.command, verb="signal")},
     "/resize": {"POST": partial(execs.command, verb="resize")},
+    "/recording": {"GET": execs.recording, "PUT": execs.record},
 }
 ROUTES: dict[str, dict[str, Bound]] = {
     "execs": {"POST": execs.start, "GET": execs.listing},
