@@ -131,4 +131,8 @@ FILE_CODES = {
     "EBUSY": "file_busy",
     "ETXTBSY": "file_busy",
     "ENXIO": "not_a_regular_file",
+    "EMFILE": "busy",
+    "ENFILE": "busy",
+    "EFBIG": "too_large",
+    "EOPNOTSUPP": "not_supported",
 }

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 WAIT_S = 10.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 MAX_TEXT = 2000
-EVENT_KINDS = ("exec.", "file.")
+EVENT_KINDS = ("exec.", "file.", "port.")
 #: The one fact about a machine that is news and no state: it runs, but without the memory it slept with.
 MEMORY_DROPPED = "machine.memory_dropped"
 

@@ -14,12 +14,15 @@ from aiohttp import web
 from sandboxes.drivers.base import Driver
 from sandboxes.host import capacity, http, log, requests
 from sandboxes.host.adopt import adopt, let_go
+from sandboxes.host.archives import ArchivesHttp
 from sandboxes.host.execs_http import ExecsHttp
 from sandboxes.host.figures import Figures
 from sandboxes.host.files import FilesHttp
+from sandboxes.host.filewatch import FileWatchHttp
 from sandboxes.host.look.routes import LookHttp
 from sandboxes.host.machines import Machines
 from sandboxes.host.operations import Operations
+from sandboxes.host.ports import PortsHttp
 from sandboxes.host.recording import RecordingHttp
 from sandboxes.host.stream import StreamHttp
 from sandboxes.host.terminal import TerminalHttp
@@ -114,13 +117,13 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     """The application over one state folder. Adoption is part of its start: it serves only when all is found."""
     machines = Machines(state, driver)
     operations = Operations(machines)
-    terminals = TerminalHttp(machines)
+    terminals, watches, ports = TerminalHttp(machines), FileWatchHttp(machines), PortsHttp(machines)
     warmth = Warmth(driver)
     sampler = Sampler(machines)
     figures = Figures(machines)
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
-    for part in (ExecsHttp(machines), FilesHttp(machines), StreamHttp(machines), terminals,
-                 RecordingHttp(machines), LookHttp(machines, operations),
+    for part in (ExecsHttp(machines), FilesHttp(machines), ArchivesHttp(machines), watches, ports,
+                 StreamHttp(machines), terminals, RecordingHttp(machines), LookHttp(machines, operations),
                  MachinesHttp(machines, operations, images, warmth, figures)):
         app.router.add_routes(part.routes())
 
@@ -140,6 +143,8 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
 
     async def leaving(_app: web.Application) -> None:
         await terminals.close()
+        await watches.close()
+        await ports.close()
         machines.feed.wake()
 
     app[MACHINES] = machines

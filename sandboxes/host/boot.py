@@ -82,7 +82,7 @@ async def _boot_cold(machines: Machines, machine: Machine, spec: MachineSpec, st
         stage("running")
         await machines.registry.saved(machine)
         await machines.registry.set_phase(machine, Phase.RUNNING, epoch=epoch, memory_since=epoch)
-    watch.put(machines, machine, Body(machine.machine_id, live, epoch, link))
+    watch.put(machines, machine, Body(machine.machine_id, live, epoch, link), new=True)
     machines.came_up(machine.machine_id)
     machines.tell(machine, "machine.running", _actor(machine), {"from": "disk"})
 

@@ -73,6 +73,14 @@ def b64(path: bytes) -> str:
     return base64.b64encode(path).decode()
 
 
+def text_of(said_b64: Any, most_bytes: int) -> str:
+    """What a guest says that stands in one of its files."""
+    try:
+        return base64.b64decode(said_b64, validate=True)[:most_bytes].decode(errors="replace")
+    except (ValueError, TypeError):
+        return ""
+
+
 def named(field: str, said_b64: Any) -> dict[str, str]:
     """The two fields of one name, from what the guest said."""
     try:

@@ -17,10 +17,10 @@ from sandboxes.guest.link import GuestLink
 from sandboxes.guest.linkstream import LinkStream
 from sandboxes.host import fields, filenames, http
 from sandboxes.host.fields import REQUIRED
+from sandboxes.host.filedoor import Door, named, shown, user_of
 from sandboxes.host.machines import Machines
 from sandboxes.host.ranges import NotSatisfiable, requested, tag_matches
 
-LINK_S = 5.0
 NAME = {"path": (filenames.text_path, None), "path_encoded": (filenames.encoded_path, None)}
 TO = {"to": (filenames.text_path, None), "to_encoded": (filenames.encoded_path, None)}
 FLAG = (fields.boolean, False)
@@ -36,7 +36,7 @@ HEAD_S = 60.0
 
 class FilesHttp:
     def __init__(self, machines: Machines) -> None:
-        self._machines = machines
+        self._door = Door(machines)
 
     def routes(self) -> list[web.RouteDef]:
         base = "/v1/machines/{mid}/files"
@@ -50,12 +50,12 @@ class FilesHttp:
 
     async def stat(self, request: web.Request) -> web.StreamResponse:
         """One entry; of a directory the entries too, `limit` at a time."""
-        query, path, user = _named(request)
+        query, path, user = named(request)
         recursive = query.flag("recursive")
         limit = query.integer("limit", 1000, low=1, high=10_000)
         after = query.raw("cursor")
         query.done()
-        link = await self._link(request)
+        link = await self._door.link(request)
         said = await link.request("file.stat", {"path_b64": filenames.b64(path), "user": user, "follow": False})
         value = filenames.stat_json(said)
         if said.get("type") == "directory":
@@ -68,17 +68,17 @@ class FilesHttp:
         return http.reply(value)
 
     async def content_head(self, request: web.Request) -> web.StreamResponse:
-        query, path, user = _named(request)
+        query, path, user = named(request)
         query.done()
-        said = await self._stat_of_file(await self._link(request), path, user)
+        said = await self._stat_of_file(await self._door.link(request), path, user)
         if refused := conditions(request, said["etag"]):
             return refused
         return web.Response(headers={**content_headers(said["etag"]), "Content-Length": str(said["size"])})
 
     async def content(self, request: web.Request) -> web.StreamResponse:
-        query, path, user = _named(request)
+        query, path, user = named(request)
         query.done()
-        link = await self._link(request)
+        link = await self._door.link(request)
         wanted = said = None
         if "Range" in request.headers:  # a range may count from an end that must be known first
             said = await self._stat_of_file(link, path, user)
@@ -89,7 +89,7 @@ class FilesHttp:
         stream = await link.stream("file.read", {"path_b64": filenames.b64(path), "user": user, "offset": start,
                                                  "length": length})
         try:
-            head = filenames.soundly_tagged(await _begun(stream))
+            head = filenames.soundly_tagged(await begun(stream))
             if said is not None and head["etag"] != said["etag"]:
                 raise FileError("the file changed at this very moment", code="file_busy", retry_after_s=0.1)
             if refused := conditions(request, head["etag"]):
@@ -109,14 +109,14 @@ class FilesHttp:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     async def put(self, request: web.Request) -> web.StreamResponse:
-        query, path, user = _named(request)
+        query, path, user = named(request)
         mode = query.text("mode")
         params: dict[str, Any] = {"path_b64": filenames.b64(path), "user": user, "parents": query.flag("parents")}
         query.done()
         if mode is not None:
             params["mode"] = _octal(mode)
         params.update(_write_conditions(request))
-        link = await self._link(request)
+        link = await self._door.link(request)
         stream = await link.stream("file.write", params, reads=False)
         try:
             result = await http.pour(request, stream)
@@ -124,13 +124,13 @@ class FilesHttp:
             await stream.cancel()
         result = filenames.soundly_tagged(result)
         value = {**filenames.named("path", filenames.b64(path)), "size": result["size"], "etag": result["etag"]}
-        self._tell(request, "file.written", {"path": value["path"], "size": result["size"]})
+        self._door.tell(request, "file.written", {"path": value["path"], "size": result["size"]})
         return http.reply(value, 201 if result.get("created") is True else 200, {"ETag": f'"{result["etag"]}"'})
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """mkdir, move, copy, chmod: answered by what is there afterwards."""
         query = http.Query(request)
-        user = _user(query)
+        user = user_of(query)
         query.done()
         kind = request.match_info["change"]
         body = fields.read(await http.json_body(request), BODIES[kind])
@@ -140,53 +140,31 @@ class FilesHttp:
         if "to" in body:
             params["to_b64"] = filenames.b64(to)
         params.update({name: body[name] for name in ("parents", "mode", "overwrite") if body.get(name) is not None})
-        link = await self._link(request)
+        link = await self._door.link(request)
         await link.request(f"file.{kind}", params, timeout_s=CHANGE_S)
         said = await link.request("file.stat", {"path_b64": filenames.b64(to), "user": user, "follow": kind == "chmod"})
-        if kind == "move":
-            self._tell(request, "file.moved", {"path": _shown(path), "to": _shown(to)})
-        elif kind == "copy":
-            self._tell(request, "file.written", {"path": _shown(to), "size": filenames.whole(said.get("size"))})
+        self._door.tell(request, *_fact(kind, path, to, body, said))
         return http.reply(filenames.stat_json(said), 201 if kind in ("mkdir", "copy") else 200)
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
-        query, path, user = _named(request)
+        query, path, user = named(request)
         recursive = query.flag("recursive")
         query.done()
-        link = await self._link(request)
+        link = await self._door.link(request)
         await link.request("file.remove", {"path_b64": filenames.b64(path), "user": user, "recursive": recursive},
                            timeout_s=CHANGE_S)
-        self._tell(request, "file.removed", {"path": _shown(path)})
+        self._door.tell(request, "file.removed", {"path": shown(path)})
         return web.Response(status=204)
 
-    # -- inside ------------------------------------------------------------------------------------------------------
 
-    async def _link(self, request: web.Request) -> GuestLink:
-        machine_id = request.match_info["mid"]
-        body = self._machines.running_body(machine_id)
-        self._machines.worked(machine_id)
-        return await body.soon(LINK_S)
-
-    def _tell(self, request: web.Request, kind: str, data: dict[str, Any]) -> None:
-        machine = self._machines.registry.find(request.match_info["mid"])
-        self._machines.tell(machine, kind, http.actor_of(request), data)
-
-
-def _named(request: web.Request) -> tuple[http.Query, bytes, str]:
-    query = http.Query(request)
-    return query, filenames.checked(query.raw("path")), _user(query)
-
-
-def _shown(path: bytes) -> str:
-    return path.decode(errors="replace")
-
-
-def _user(query: http.Query) -> str:
-    user = query.text("user", "user") or ""
-    try:
-        return str(fields.text(64)(user))
-    except fields.Wrong as error:
-        raise Invalid(f"user: {error}", errors={"user": str(error)}) from error
+def _fact(kind: str, path: bytes, to: bytes, body: dict[str, Any], said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if kind == "move":
+        return "file.moved", {"path": shown(path), "to": shown(to)}
+    if kind == "copy":
+        return "file.written", {"path": shown(to), "size": filenames.whole(said.get("size")), "from": shown(path)}
+    if kind == "mkdir":
+        return "file.folder_made", {"path": shown(path)}
+    return "file.mode_changed", {"path": shown(path), "mode": f"{body['mode']:04o}"}
 
 
 def _octal(mode: str) -> int:
@@ -213,11 +191,13 @@ def _entries(listing: dict[str, Any], limit: int) -> list[Any]:
     return entries
 
 
+#: A guest's bytes are never shown as a page of ours, whatever they hold (field case 019).
+INERT = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment",
+         "Content-Security-Policy": "sandbox; default-src 'none'", "Cache-Control": "no-cache"}
+
+
 def content_headers(etag: str) -> dict[str, str]:
-    """A guest's file is never shown as a page of ours, whatever it holds (field case 019)."""
-    return {"ETag": f'"{etag}"', "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream",
-            "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment",
-            "Content-Security-Policy": "sandbox; default-src 'none'", "Cache-Control": "no-cache"}
+    return {"ETag": f'"{etag}"', "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream", **INERT}
 
 
 def conditions(request: web.Request, etag: str) -> web.Response | None:
@@ -232,7 +212,7 @@ def conditions(request: web.Request, etag: str) -> web.Response | None:
 
 def part(request: web.Request, said: dict[str, Any]) -> tuple[int, int] | None:
     valid_for = request.headers.get("If-Range")
-    if valid_for is not None and not tag_matches(valid_for, said["etag"]):
+    if valid_for is not None and valid_for.strip() != f'"{said["etag"]}"':  # a strong tag, or the whole file
         return None
     try:
         return requested(request.headers.get("Range"), said["size"])
@@ -252,7 +232,7 @@ def _write_conditions(request: web.Request) -> dict[str, Any]:
     return params
 
 
-async def _begun(stream: LinkStream) -> dict[str, Any]:
+async def begun(stream: LinkStream) -> dict[str, Any]:
     """The head, or AgentLost: a reader must not wait for ever for an agent that says nothing."""
     try:
         async with asyncio.timeout(HEAD_S):

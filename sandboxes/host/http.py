@@ -32,6 +32,7 @@ STATUS = {
     "invalid": 400, "malformed": 400, "name_too_long": 400, "permission_denied": 403, "forbidden": 403,
     "not_found": 404, "file_not_found": 404, "method_not_allowed": 405, "precondition_failed": 412, "too_large": 413,
     "range_not_satisfiable": 416, "internal": 500, "step_failed": 500, "agent_lost": 502,
+    "preview_not_listening": 502, "guest_reset": 502, "preview_timeout": 504,
     "no_capacity": 503, "host_unreachable": 503, "guest_disk_full": 507, "disk_full": 507,
 }
 CONFLICT = 409  # every other code says that the state of things refused
@@ -130,6 +131,13 @@ def _hung_up(request: web.Request) -> bool:
         return True
     poll = select.poll()
     poll.register(transport.get_extra_info("socket").fileno(), select.POLLRDHUP | select.POLLHUP)
+    return bool(poll.poll(0))
+
+
+def closed_both_ways(transport: asyncio.Transport) -> bool:
+    """Of a connection whose own sending side is still open: the other end is gone, and has not just said its last."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLHUP)
     return bool(poll.poll(0))
 
 

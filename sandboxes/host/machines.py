@@ -129,6 +129,10 @@ class Machines:
     def tell(self, machine: Machine, kind: str, actor: Json | None, data: Json) -> None:
         self.feed.append(kind, machine.machine_id, machine.generation, actor, data)
 
+    def tell_of(self, machine_id: str, kind: str, data: Json) -> None:
+        """What was seen in it and nobody in particular did."""
+        self.tell(self.registry.find(machine_id), kind, None, data)
+
     async def purge(self, machine_id: str) -> None:
         """After destroy: no exec and no output of it stays."""
         execs = self._execs.pop(machine_id, None)

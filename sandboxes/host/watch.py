@@ -18,10 +18,10 @@ from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
 
 
-def put(machines: Machines, machine: Machine, body: Body) -> None:
-    """From here on the body's end is seen."""
+def put(machines: Machines, machine: Machine, body: Body, *, new: bool = False) -> None:
+    """From here on the body's end is seen. `new`: nothing of anybody's runs in it yet."""
     machines.bodies[machine.machine_id] = body
-    machines.meters[machine.machine_id] = Meter()
+    machines.meters[machine.machine_id] = Meter(ports=frozenset() if new else None)
     task = asyncio.create_task(_watch(machines, machine, body), name=f"watch {machine.machine_id}")
     machines.watches[machine.machine_id] = task
 

@@ -34,6 +34,9 @@ SILENT_S = 60.0
 #: Of one processor. What an idle guest does by itself stays well below.
 BUSY_SHARE = 0.1
 MOST_HOLDS = 64
+MOST_PORTS = 512
+#: Of one sample: a guest that opens and closes thousands is no news.
+MOST_TOLD = 16
 REASON_CHARACTERS = 200
 
 
@@ -47,6 +50,8 @@ class Meter:
     #: When its agent last answered, by the monotonic clock.
     heard_at: float = field(default_factory=time.monotonic)
     silent: bool = False
+    #: Ports that something listens on; None before the first sample of a body that was found running.
+    ports: frozenset[int] | None = None
     _sampled: tuple[float, float] | None = None
 
     def stamp(self) -> None:
@@ -63,6 +68,15 @@ class Meter:
                     self.stamp()
             self._sampled = (now, cpu_s)
         self.holds = [hold for each in list(said.get("holds") or ())[:MOST_HOLDS] if (hold := _hold(each)) is not None]
+
+    def ports_now(self, said: Json) -> tuple[list[int], list[int]]:
+        """(opened, closed) since the sample before."""
+        given = said.get("ports")
+        now = frozenset(port for port in given[:MOST_PORTS] if type(port) is int and 0 < port < 65536) \
+            if isinstance(given, list) else frozenset()
+        before = now if self.ports is None else self.ports
+        self.ports = now
+        return sorted(now - before), sorted(before - now)
 
     def shown(self, execs: Execs) -> Json:
         return {"last_work_at": text_of(max(self.stamped_at, execs.worked_at)), "cpu_busy": self.cpu_busy,
@@ -111,8 +125,15 @@ class Sampler:
             return
         if said is not None:
             meter.take(said, now)
+            self._tell_ports(body.machine_id, meter, said)
         elif excused or self._machines.stands_still(body):
             meter.heard_at = now
         if meter.silent != (now - meter.heard_at > SILENT_S):
             meter.silent = not meter.silent
             self._machines.agent_is(body.machine_id, silent=meter.silent)
+
+    def _tell_ports(self, machine_id: str, meter: Meter, said: Json) -> None:
+        opened, closed = meter.ports_now(said)
+        for kind, ports in (("port.opened", opened), ("port.closed", closed)):
+            for port in ports[:MOST_TOLD]:
+                self._machines.tell_of(machine_id, kind, {"port": port})

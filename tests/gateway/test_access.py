@@ -25,6 +25,8 @@ ROUTES = [
     ("PUT", "/files/content?path=/x", "files:write"), ("POST", "/files/mkdir", "files:write"),
     ("POST", "/files/move", "files:write"), ("POST", "/files/copy", "files:write"),
     ("POST", "/files/chmod", "files:write"), ("GET", "/metrics", "workspaces:read"),
+    ("GET", "/files/archive?path=/", "files:read"), ("PUT", "/files/archive?path=/", "files:write"),
+    ("GET", "/files/search?path=/&pattern=x", "files:read"), ("GET", "/ports", "previews"),
 ]
 
 

@@ -144,7 +144,9 @@ def test_another_persons_workspace_is_not_there_on_any_route_or_socket(stack: St
             foreign = bob.request(method, base + path)
             nothing = bob.request(method, f"/api/v1/workspaces/{absent}{path}")
             assert (foreign.status_code, foreign.content) == (404, nothing.content) and nothing.status_code == 404
-    for path in (f"/ws/v1/workspaces/{workspace}/terminals/{exec_id}", f"/ws/v1/workspaces/{workspace}/events"):
+    socket = f"/ws/v1/workspaces/{workspace}"
+    for path in (f"{socket}/terminals/{exec_id}", f"{socket}/events", f"{socket}/files/watch?path=/",
+                 f"{socket}/ports/80/tunnel"):
         statuses = []
         for target in (path, path.replace(workspace, absent)):
             with pytest.raises(InvalidStatus) as caught, \

@@ -322,9 +322,12 @@ async def test_a_copy_keeps_modes_links_and_content(guest: Guest):
     assert said.stdout == b"750 directory\n640 regular file\n777 symbolic link\ndeep/file\n1\n"
     assert (await refused(guest.file("copy", f"{HOME}/source", to=f"{HOME}/copied"))).code == "file_exists"
     assert isinstance(await refused(guest.file("copy", f"{HOME}/source", to=f"{HOME}/source/deep/in")), Invalid)
-    await guest.run("mkfifo source/fifo")
-    assert (await refused(guest.file("copy", f"{HOME}/source", to=f"{HOME}/again"))).code == "not_a_regular_file"
-    assert f"{HOME}/again".encode() not in await guest.names(HOME)
+    await guest.run("mkfifo source/fifo; ln -s source/deep to-deep; "
+                    "python3 -c 'import socket; socket.socket(1).bind(\"source/sock\")'")
+    await guest.file("copy", f"{HOME}/source", to=f"{HOME}/again")
+    assert (await guest.run("ls again; stat -c %F again/fifo")).stdout == b"deep\nfifo\nlink\nfifo\n"
+    assert (await refused(guest.file("copy", f"{HOME}/source/sock", to=f"{HOME}/sock"))).code == "not_a_regular_file"
+    assert isinstance(await refused(guest.file("copy", f"{HOME}/source", to=f"{HOME}/to-deep/in")), Invalid)
 
 
 async def test_removing_a_link_leaves_its_target(guest: Guest):

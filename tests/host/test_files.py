@@ -276,7 +276,9 @@ async def test_small_changes_answer_what_is_there_afterwards_and_errors_have_nam
         for fact in await files.hostd.facts(files.machine)
         if files.home in str(fact["data"])
     ]
-    assert kinds == [("file.written", f"{files.home}/f"), ("file.removed", f"{files.home}/a")]
+    assert kinds == [("file.folder_made", files.home), ("file.folder_made", f"{files.home}/a/b"),
+                     ("file.written", f"{files.home}/f"), ("file.mode_changed", f"{files.home}/f"),
+                     ("file.removed", f"{files.home}/a")]
 
 
 async def test_a_link_opens_nothing_that_the_user_could_not(files: Files):

@@ -1,6 +1,6 @@
 """The gateway: ONE pure ASGI app on the public port. Every request of everybody comes in here.
 
-                      ┌─ own routes ──▶ hostd (execs, files, metrics, terminals)
+                      ┌─ own routes ──▶ hostd (execs, files, ports, metrics, terminals)
     uvicorn ──▶ app ──┼─ waiting ─────▶ Daphne, then a nudge, then Daphne again
                       └─ all else ────▶ Daphne (pages, JSON, events)
 
@@ -27,7 +27,7 @@ from workspaces.gateway.mcp.endpoint import Mcp
 from workspaces.gateway.passing import preview_refusal, socket_to_daphne
 from workspaces.gateway.relay import BrokenOff
 from workspaces.gateway.socket import Socket
-from workspaces.gateway.terminals import close_code, serve
+from workspaces.gateway.sockets import close_code
 from workspaces.gateway.upstairs import Upstairs
 
 log = logging.getLogger("berth.gateway")
@@ -120,9 +120,9 @@ class App:
 
     async def _connected(self, exchange: Exchange, socket: Socket) -> None:
         self._refuse_strange(exchange)
-        terminal = routes.TERMINAL.match(exchange.path)
-        if terminal is not None:
-            await serve(self.gate, exchange, socket, terminal["workspace"], terminal["exec"])
+        own = routes.find_socket(exchange)
+        if own is not None:
+            await own(self.gate, exchange, socket)
             return
         events = routes.EVENTS.match(exchange.path)
         if events is None:

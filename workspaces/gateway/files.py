@@ -50,7 +50,10 @@ async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     """Stat and list. The answer is small (hostd pages it), so its cursor is made a URL here."""
     actor, place = await gate.enter(exchange, workspace_id, READ)
     call = Call("GET", f"{workspace_id}/files", exchange.query_string, as_actor(actor, place), repeatable=True)
-    response = await asked(gate, exchange, actor, place, call)
+    await paged(gate, exchange, await asked(gate, exchange, actor, place, call))
+
+
+async def paged(gate: Gate, exchange: Exchange, response: aiohttp.ClientResponse) -> None:
     try:
         value = json.loads(await response.read())
     except (aiohttp.ClientError, ConnectionError, ValueError):
@@ -60,10 +63,27 @@ async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     await exchange.json(response.status, value)
 
 
+async def search(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    """Names and contents. A page is bounded in time in the guest; `next` goes on where it ended."""
+    actor, place = await gate.enter(exchange, workspace_id, READ)
+    call = Call("GET", f"{workspace_id}/files/search", exchange.query_string, as_actor(actor, place), repeatable=True,
+                longest_s=BEGIN_S)
+    await paged(gate, exchange, await asked(gate, exchange, actor, place, call))
+
+
 async def content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     """GET and HEAD of a file's bytes."""
+    await _bytes_out(gate, exchange, workspace_id, "content")
+
+
+async def archive(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    """A folder as a tar stream."""
+    await _bytes_out(gate, exchange, workspace_id, "archive")
+
+
+async def _bytes_out(gate: Gate, exchange: Exchange, workspace_id: str, what: str) -> None:
     actor, place = await gate.enter(exchange, workspace_id, READ)
-    call = Call(exchange.method, f"{workspace_id}/files/content", exchange.query_string,
+    call = Call(exchange.method, f"{workspace_id}/files/{what}", exchange.query_string,
                 passed(exchange, actor, place), repeatable=True, longest_s=BEGIN_S)
     response = await asked(gate, exchange, actor, place, call)
     async with Permitted(gate, exchange, place, READ):
@@ -72,13 +92,21 @@ async def content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
 
 
 async def put_content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    await _bytes_in(gate, exchange, workspace_id, "content")
+
+
+async def put_archive(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
+    await _bytes_in(gate, exchange, workspace_id, "archive")
+
+
+async def _bytes_in(gate: Gate, exchange: Exchange, workspace_id: str, what: str) -> None:
     """An upload of any size. It cannot be sent twice, so the machine is made sure of before the first byte."""
     actor, place = await gate.enter(exchange, workspace_id, WRITE)
     must_operate(place)
     headers = passed(exchange, actor, place)
     if exchange.declared_length is not None:
         headers["Content-Length"] = str(exchange.declared_length)
-    call = Call("PUT", f"{workspace_id}/files/content", exchange.query_string, headers, longest_s=None)
+    call = Call("PUT", f"{workspace_id}/files/{what}", exchange.query_string, headers, longest_s=None)
     gate.activity.happened(workspace_id, CAUSE)
     await gate.wake.then(actor, place, CAUSE, gate.config.limits.wake_timeout_s,
                          lambda: machine_runs(gate, workspace_id))

@@ -29,6 +29,7 @@ ENCODING = parameter("encoding", {"type": "string", "enum": ["text", "base64"]},
                      "`base64`: output as `stdout_b64` and `stderr_b64`, byte for byte")
 LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "At most so many (50)")
 LOOK_LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most so many (1000)")
+SEARCH_LIMIT = parameter("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "At most so many (100)")
 CURSOR = parameter("cursor", {"type": "string"}, "Where the last answer's `next` goes on")
 OFFSET = parameter("offset", {"type": "integer", "minimum": 0}, "From this byte on")
 USER = parameter("user", {"type": "string", "maxLength": 64, "default": "user"}, "With this guest user's permissions")
@@ -152,7 +153,7 @@ FILE_HEADERS: Json = {"ETag": header("Names this content"), "Accept-Ranges": hea
 FILES: Json = {
     "/api/v1/workspaces/{id}/files": {
         "get": operation("files_list", "files", "files:read", "Stat a path; list a folder; wakes the workspace",
-                         [WORKSPACE, PATH, USER, LIMIT, CURSOR,
+                         [WORKSPACE, PATH, USER, LOOK_LIMIT, CURSOR,
                           parameter("recursive", {"type": "boolean"}, "With everything below")],
                          answers((*READING, 507), s200=of("File", "The path, with `entries` when it is a folder"))),
         "delete": operation("files_remove", "files", "files:write", "Remove a path",
@@ -176,6 +177,26 @@ FILES: Json = {
                           parameter("If-None-Match", {"type": "string", "enum": ["*"]}, "Only if new", "header")],
                          answers((*WRITING, 412), s200=of("Written", "Replaced"), s201=of("Written", "Created")),
                          RAW_BODY),
+    },
+    "/api/v1/workspaces/{id}/files/archive": {
+        "get": operation("files_archive", "files", "files:read", "A folder as a tar stream; names are those below it",
+                         [WORKSPACE, PATH, USER],
+                         answers(READING, s200=raw("GNU tar; holes and hard links stay", media="application/x-tar"))),
+        "put": operation("files_extract", "files", "files:write", "Unpack a tar stream into a folder",
+                         [WORKSPACE, PATH, USER, parameter("parents", {"type": "boolean"}, "Make the folder, too")],
+                         answers(WRITING, s200=of("Extracted", "All of it is there")),
+                         {"required": True, "content": {"application/x-tar": {
+                             "schema": {"type": "string", "format": "binary"}}}}),
+    },
+    "/api/v1/workspaces/{id}/files/search": {
+        "get": operation("files_search", "files", "files:read", "Find files by name, by content, or by both",
+                         [WORKSPACE, PATH, USER, SEARCH_LIMIT, CURSOR,
+                          parameter("pattern", {"type": "string"}, "A shell pattern of the name; with a `/` in it, of "
+                                                                   "the path below `path`"),
+                          parameter("content", {"type": "string"}, "A text within one line, byte for byte"),
+                          parameter("any_case", {"type": "boolean"}, "ASCII letters of `content` in either case"),
+                          parameter("exclude", {"type": "string"}, "Names to pass over with all in them, by commas")],
+                         answers((*READING, 507), s200=of("Search", "A page; `next` when there is more to look at"))),
     },
     **{f"/api/v1/workspaces/{{id}}/files/{verb}": {
         "post": operation(f"files_{verb}", "files", "files:write", summary, [WORKSPACE, USER, KEY],
@@ -220,6 +241,11 @@ LOOKS: Json = {
     },
 }
 REST: Json = {
+    "/api/v1/workspaces/{id}/ports": {
+        "get": operation("ports_list", "ports", "previews", "TCP ports that something in the guest listens on; never "
+                                                            "wakes it",
+                         [WORKSPACE], answers(READING, s200=of("PortList", "By port and address"))),
+    },
     "/api/v1/workspaces/{id}/metrics": {
         "get": operation("metrics_get", "workspaces", "workspaces:read", "What it uses, and used; never wakes it",
                          [WORKSPACE], answers(READING, s200=of(

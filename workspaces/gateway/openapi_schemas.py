@@ -72,9 +72,18 @@ SCHEMAS: dict[str, Json] = {
         change={"type": "string", "enum": ["added", "modified", "removed", "type"]},
         size_before={"type": "integer", "nullable": True}, size_after={"type": "integer", "nullable": True})}),
     "Written": answer(["path", "size", "etag"], path=TEXT, path_encoded=TEXT, size=COUNT, etag=TEXT),
+    "Extracted": answer(["path", "entries", "bytes"], path=TEXT, path_encoded=TEXT, entries=COUNT, bytes=COUNT),
+    "Search": answer(
+        ["results", "searched", "next"], next=MAYBE_TEXT, searched=COUNT,
+        results={"type": "array", "items": {"allOf": [{"$ref": "#/components/schemas/File"}, answer(
+            [], cut=FLAG, matches={"type": "array", "items": answer(
+                ["line", "column", "text"], line=COUNT, column=COUNT, text=TEXT)})]}}),
+    "PortList": answer(["results"], results={"type": "array", "items": answer(
+        ["port", "address", "protocol"], port=COUNT, address=MAYBE_TEXT, protocol={"type": "string", "enum": ["tcp"]},
+        reachable=FLAG, process=MAYBE_TEXT, pid={"type": "integer", "nullable": True}, user=MAYBE_TEXT)}),
     "MkdirRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, parents=FLAG, mode=TEXT),
     "MoveRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, to=PATH_TEXT, to_encoded=PATH_TEXT,
-                          overwrite=FLAG),
+                          overwrite=FLAG, parents=FLAG),
     "ChmodRequest": closed(["mode"], path=PATH_TEXT, path_encoded=PATH_TEXT, mode=TEXT),
     "Figures": answer(
         ["at", "cpu_percent"], at={"type": "string", "format": "date-time"},

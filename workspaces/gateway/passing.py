@@ -16,7 +16,7 @@ from workspaces.gateway.access import cookies_of
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.socket import Socket
-from workspaces.gateway.terminals import LOST
+from workspaces.gateway.sockets import LOST
 
 LONGEST_NUMBER = 15
 

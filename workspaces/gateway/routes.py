@@ -11,24 +11,31 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from workspaces.api.errors import Problem
-from workspaces.gateway import checkpoints, execs, files, waiting
+from workspaces.gateway import checkpoints, execs, files, filewatches, terminals, tunnels, waiting
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.mcp import endpoint
 from workspaces.gateway.passing import to_daphne
+from workspaces.gateway.socket import Socket
 
 Handler = Callable[[Gate, Exchange], Awaitable[None]]
+SocketHandler = Callable[[Gate, Exchange, Socket], Awaitable[None]]
 Bound = Callable[..., Awaitable[None]]
 
 ID = r"[a-z2-7]{20}"
 PREFIX = "/api/v1/workspaces"
 OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/"
-                 r"(?P<rest>(?:execs|files|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z", re.DOTALL)
+                 r"(?P<rest>(?:execs|files|ports|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z", re.DOTALL)
 CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete|fork|checkpoints"
                     rf"|checkpoints/{ID}/restore))?)?\Z")
 #: A path that does not end with its verb.
 VERBS = {"checkpoints": "checkpoint"}
-TERMINAL = re.compile(rf"\A/ws/v1/workspaces/(?P<workspace>{ID})/terminals/(?P<exec>{ID})\Z")
+SOCKETS: tuple[tuple[re.Pattern[str], Callable[..., Awaitable[None]]], ...] = (
+    (re.compile(rf"\A/ws/v1/workspaces/(?P<workspace_id>{ID})/terminals/(?P<exec_id>{ID})\Z"), terminals.serve),
+    (re.compile(rf"\A/ws/v1/workspaces/(?P<workspace_id>{ID})/files/watch\Z"), filewatches.serve),
+    (re.compile(rf"\A/ws/v1/workspaces/(?P<workspace_id>{ID})/ports/(?P<port>[1-9][0-9]{{0,4}})/tunnel\Z"),
+     tunnels.serve),
+)
 EVENTS = re.compile(rf"\A/ws/v1/(?:events|workspaces/(?P<workspace>{ID})/events)\Z")
 
 #: below /api/v1/workspaces/{id}/ -> method -> handler(gate, exchange, workspace_id, exec_id?)
@@ -49,6 +56,9 @@ ROUTES: dict[str, dict[str, Bound]] = {
     "files/move": {"POST": partial(files.change, verb="move")},
     "files/copy": {"POST": partial(files.change, verb="copy")},
     "files/chmod": {"POST": partial(files.change, verb="chmod")},
+    "files/archive": {"GET": files.archive, "PUT": files.put_archive},
+    "files/search": {"GET": files.search},
+    "ports": {"GET": tunnels.listing},
     "metrics": {"GET": files.metrics},
 }
 #: below …/checkpoints/{cid}/, where cid may be `head`: the rest of …/checkpoints is rows, and Daphne's
@@ -76,6 +86,14 @@ def find(exchange: Exchange) -> Handler:
     if verb is not None:
         return partial(waiting.change, verb=verb)
     return to_daphne
+
+
+def find_socket(exchange: Exchange) -> SocketHandler | None:
+    """Who serves this socket, of those that are the gateway's own."""
+    for pattern, serve in SOCKETS:
+        if found := pattern.match(exchange.path):
+            return partial(serve, **found.groupdict())
+    return None
 
 
 def _own(method: str, workspace_id: str, rest: str) -> Handler:

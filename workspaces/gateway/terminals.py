@@ -11,10 +11,7 @@ gateway restarts (come again with the last offset), 4401 credentials ended, 4403
 
 from __future__ import annotations
 
-import asyncio
-
 import aiohttp
-from django.db import DatabaseError
 
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
@@ -22,16 +19,14 @@ from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.execs import as_actor, must_operate
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.held import explained
-from workspaces.gateway.nudges import pause
 from workspaces.gateway.socket import Socket
+from workspaces.gateway.sockets import LOST, permitted, until_first
 from workspaces.gateway.upstairs import Place
 
 INPUT = 0
 FLOW = 4
 LARGEST_FRAME_BYTES = 256 * 1024
 CAUSE = "terminal"
-LOOK_APART_S = 0.25
-LOST = 1012
 
 
 async def serve(gate: Gate, exchange: Exchange, socket: Socket, workspace_id: str, exec_id: str) -> None:
@@ -40,7 +35,8 @@ async def serve(gate: Gate, exchange: Exchange, socket: Socket, workspace_id: st
         upstream = await connect(gate, exchange, actor, place, exec_id)
         try:
             await socket.accept()
-            await _both_ways(gate, exchange, socket, place, upstream)
+            await until_first(socket, _inward(gate, socket, place, upstream), outward(socket, upstream),
+                              permitted(gate, exchange, place, "exec"))
         finally:
             await upstream.close()
 
@@ -61,22 +57,6 @@ async def connect(gate: Gate, exchange: Exchange, actor: Actor, place: Place, ex
     return await gate.wake.then(actor, place, CAUSE, gate.config.limits.wake_timeout_s, ask)
 
 
-async def _both_ways(gate: Gate, exchange: Exchange, socket: Socket, place: Place,
-                     upstream: aiohttp.ClientWebSocketResponse) -> None:
-    """Ends when any of the three does: the client, the terminal, the permission."""
-    tasks = [asyncio.ensure_future(work) for work in (
-        _inward(gate, socket, place, upstream), _outward(socket, upstream), _permitted(gate, exchange, place))]
-    try:
-        done, _pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        code = next(iter(done)).result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if code is not None:
-        await socket.close(code)
-
-
 async def _inward(gate: Gate, socket: Socket, place: Place, upstream: aiohttp.ClientWebSocketResponse) -> int | None:
     """Client to guest. A viewer's keystrokes and sizes stop here already; hostd would not take them either."""
     try:
@@ -95,7 +75,7 @@ async def _inward(gate: Gate, socket: Socket, place: Place, upstream: aiohttp.Cl
     return None
 
 
-async def _outward(socket: Socket, upstream: aiohttp.ClientWebSocketResponse) -> int:
+async def outward(socket: Socket, upstream: aiohttp.ClientWebSocketResponse) -> int:
     """Guest to client. Only hostd's own 1000 is an end; everything else asks the client to come again."""
     async for message in upstream:
         if message.type is aiohttp.WSMsgType.BINARY:
@@ -103,26 +83,3 @@ async def _outward(socket: Socket, upstream: aiohttp.ClientWebSocketResponse) ->
         elif message.type is aiohttp.WSMsgType.ERROR:
             return LOST
     return 1000 if upstream.close_code == 1000 else LOST
-
-
-async def _permitted(gate: Gate, exchange: Exchange, place: Place) -> int:
-    """Runs as long as the socket may be open; a nudge makes it ask at once, the clock every few seconds."""
-    with gate.nudges.about_permission(place.workspace_id) as changed:
-        while True:
-            await asyncio.sleep(LOOK_APART_S)  # a busy workspace rings often
-            await pause(changed, gate.config.limits.recheck_s)
-            try:
-                now = await gate.still(exchange, place.workspace_id, "exec")
-            except Problem as problem:
-                if problem.status < 500:
-                    return close_code(problem)
-                continue
-            except DatabaseError:
-                continue  # a database that is away revokes nothing
-            if now.role != place.role:
-                return 4403
-
-
-def close_code(problem: Problem) -> int:
-    """The same word for a socket that had been accepted as the status for one that was not."""
-    return {401: 4401, 403: 4403, 404: 4404, 409: 4409, 429: 4429}.get(problem.status, 4503)

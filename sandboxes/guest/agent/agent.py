@@ -6,6 +6,7 @@ from typing import Any
 
 from sandboxes.guest.agent import VERSION
 from sandboxes.guest.agent.clock import Resume
+from sandboxes.guest.agent.connect import Connect
 from sandboxes.guest.agent.execcalls import ExecCalls
 from sandboxes.guest.agent.exectable import ExecTable
 from sandboxes.guest.agent.filecalls import FileCalls
@@ -13,6 +14,7 @@ from sandboxes.guest.agent.holds import Holds
 from sandboxes.guest.agent.loop import Loop
 from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.metrics import metrics
+from sandboxes.guest.agent.ports import Ports
 from sandboxes.guest.agent.poweroff import Shutdown
 from sandboxes.guest.agent.quiesce import Quiesce
 from sandboxes.guest.agent.session import Session
@@ -22,7 +24,7 @@ from sandboxes.guest.agent.work import Work
 from sandboxes.guest.agent.world import USERS_CGROUP, Attach, Entry, Root
 from sandboxes.guest.protocol import GENERATION
 
-WAITS = {"exec.start", "exec.output", "exec.stdin", "exec.signal", "exec.resize", "exec.kill"}
+WAITS = {"exec.start", "exec.output", "exec.stdin", "exec.signal", "exec.resize", "exec.kill", "port.connect"}
 
 
 class Agent:
@@ -41,8 +43,10 @@ class Agent:
 
     def _methods(self, real: bool) -> dict[str, Any]:
         quiesce = Quiesce(self.loop, self.machine, real, lambda: self.session.make_held_calls())
+        ports = Ports(own_only=not real)
         return {
-            "ping": ping, "metrics": metrics, "work": Work(self.holds, real),
+            "ping": ping, "metrics": metrics, "work": Work(self.holds, real, ports),
+            "port.list": ports.listing, "port.connect": Connect(self.loop, self.machine, ports),
             "resume": Resume(self.machine, real, quiesce.thaw_disk),
             "attach": Attach(self.machine, Entry(self.machine) if real else _already_there),
             "quiesce": quiesce.quiesce, "thaw": quiesce.thaw,

@@ -8,18 +8,25 @@ from typing import Any
 from sandboxes.guest.agent import filechanges, paths, stats
 from sandboxes.guest.agent import params as p
 from sandboxes.guest.agent.accounts import account_of
+from sandboxes.guest.agent.archivein import extract
+from sandboxes.guest.agent.archiveout import archive
 from sandboxes.guest.agent.filelist import MOST_ENTRIES, list_folder
 from sandboxes.guest.agent.fileread import read_file
+from sandboxes.guest.agent.filesearch import MOST_RESULTS, Wanted, search
+from sandboxes.guest.agent.filewatch import watch
 from sandboxes.guest.agent.filewrite import Terms, write_file
 from sandboxes.guest.agent.loop import Loop
 from sandboxes.guest.agent.machine import Machine
-from sandboxes.guest.agent.refusal import shown
+from sandboxes.guest.agent.refusal import Refusal, shown
 from sandboxes.guest.agent.streams import Stream
 from sandboxes.guest.agent.workers import Job, Workers
 
 Work = Callable[[Job], dict[str, Any]]
 Plan = Callable[[bytes, p.Params], Work]
 MOST_MODE = 0o7777
+MOST_PATTERN_BYTES = 1024
+MOST_EXCLUDED = 64
+STREAMS = frozenset(("read", "write", "archive", "extract"))
 
 
 class FileCalls:
@@ -30,11 +37,12 @@ class FileCalls:
     def methods(self) -> dict[str, Any]:
         plans: dict[str, Plan] = {
             "stat": _stat, "list": _list, "read": _read, "write": _write, "mkdir": _mkdir, "move": _move, "copy": _copy,
-            "chmod": _chmod, "remove": _remove,
+            "chmod": _chmod, "remove": _remove, "search": _search, "archive": _archive, "extract": _extract,
+            "watch": _watch,
         }
-        return {f"file.{name}": self._call(plan, name in ("read", "write")) for name, plan in plans.items()}
+        return {f"file.{name}": self._call(name, plan) for name, plan in plans.items()}
 
-    def _call(self, plan: Plan, streaming: bool) -> Callable[[Stream, p.Params], None]:
+    def _call(self, name: str, plan: Plan) -> Callable[[Stream, p.Params], None]:
         def call(stream: Stream, params: p.Params) -> None:
             self._machine.require_serving()
             path = paths.checked(p.octets(params, "path"))
@@ -42,7 +50,10 @@ class FileCalls:
             job = Job(self._loop, stream, account, plan(path, params), shown(path))
             if self._workers is None:
                 self._workers = Workers()
-            self._workers.submit(job, streaming)
+            if name == "watch":
+                self._workers.submit_apart(job)
+            else:
+                self._workers.submit(job, name in STREAMS)
         return call
 
 
@@ -92,6 +103,42 @@ def _chmod(path: bytes, params: p.Params) -> Work:
 def _remove(path: bytes, params: p.Params) -> Work:
     recursive = p.flag(params, "recursive")
     return lambda job: filechanges.remove(job, path, recursive)
+
+
+def _search(path: bytes, params: p.Params) -> Work:
+    wanted = Wanted(_pattern(params, "pattern"), _pattern(params, "content"), _excluded(params),
+                    p.flag(params, "any_case"), p.whole(params, "limit", 100, least=1, most=MOST_RESULTS))
+    if wanted.content is not None and (b"\n" in wanted.content or not wanted.content):
+        raise Refusal("invalid", "content must be a text within one line", field="content")
+    after = p.octets(params, "after", None)
+    return lambda job: search(job, path, wanted, after)
+
+
+def _pattern(params: p.Params, name: str) -> bytes | None:
+    found: bytes | None = p.octets(params, name, None)
+    if found is not None and len(found) > MOST_PATTERN_BYTES:
+        raise Refusal("invalid", f"{name} is too long: at most {MOST_PATTERN_BYTES} bytes", field=name)
+    return found
+
+
+def _excluded(params: p.Params) -> tuple[bytes, ...]:
+    """Names, separated by NUL, which no name holds."""
+    names = [name for name in (_pattern(params, "exclude") or b"").split(b"\0") if name]
+    return tuple(names[:MOST_EXCLUDED])
+
+
+def _archive(path: bytes, params: p.Params) -> Work:
+    return lambda job: archive(job, path)
+
+
+def _extract(path: bytes, params: p.Params) -> Work:
+    parents = p.flag(params, "parents")
+    return lambda job: extract(job, path, parents)
+
+
+def _watch(path: bytes, params: p.Params) -> Work:
+    recursive, exclude = p.flag(params, "recursive", True), _excluded(params)
+    return lambda job: watch(job, path, recursive, exclude)
 
 
 def _mode(params: p.Params) -> int | None:

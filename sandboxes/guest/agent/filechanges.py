@@ -72,9 +72,10 @@ def copy(job: Job, path: bytes, to: bytes, overwrite: bool, parents: bool) -> di
     """Appears under its name when complete."""
     if parents:
         paths.make_parents(to)
-    if (to.rstrip(b"/") + b"/").startswith(path.rstrip(b"/") + b"/"):
-        raise Refusal("invalid", f"{shown(path)} cannot be copied into itself")
     with _parent(path) as (folder, name), _parent(to) as (to_folder, to_name):
+        own = paths.real_path(folder).rstrip(b"/") + b"/" + name + b"/"
+        if (paths.real_path(to_folder).rstrip(b"/") + b"/" + to_name + b"/").startswith(own):
+            raise Refusal("invalid", f"{shown(path)} cannot be copied into itself")
         _copy_then_rename(job, (folder, name), (to_folder, to_name), overwrite)
         paths.sync_folder(to_folder)
     return {}

@@ -1,4 +1,7 @@
-"""Copies and removes trees as the calling thread's user, by descriptors, without recursion. Called by `filechanges`."""
+"""Copies and removes trees as the calling thread's user, by descriptors, without recursion. Called by `filechanges`.
+
+A copy keeps modes, times, attributes and holes, and owners for who may give files away.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sandboxes.guest.agent.refusal import Refusal, shown
 from sandboxes.guest.agent.workers import Job
@@ -16,9 +20,15 @@ _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os
 
 
 def copy_entry(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
-    """A file, a link or a whole folder, to a name that is not there. FIFOs, sockets and devices are refused."""
-    if not _copy_leaf(job, folder, name, to_folder, to_name):
+    """A file, a link, a FIFO, a device (for who may make one) or a whole folder, to a name that is not there. A socket
+    cannot be copied: alone it is refused, in a folder left out."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISSOCK(found.st_mode):
+        raise Refusal("not_a_regular_file", f"{shown(name)} is a socket")
+    if stat.S_ISDIR(found.st_mode):
         _copy_folder(job, folder, name, to_folder, to_name)
+    else:
+        _copy_leaf(job, folder, name, to_folder, to_name)
 
 
 def _copy_leaf(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes) -> bool:
@@ -26,13 +36,19 @@ def _copy_leaf(job: Job, folder: int, name: bytes, to_folder: int, to_name: byte
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISDIR(found.st_mode):
         return False
+    if stat.S_ISREG(found.st_mode):
+        _copy_file(job, folder, name, to_folder, to_name, found)
+    elif not stat.S_ISSOCK(found.st_mode):
+        _copy_special(folder, name, to_folder, to_name, found)
+    return True
+
+
+def _copy_special(folder: int, name: bytes, to_folder: int, to_name: bytes, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         os.symlink(os.readlink(name, dir_fd=folder), to_name, dir_fd=to_folder)
-    elif stat.S_ISREG(found.st_mode):
-        _copy_file(job, folder, name, to_folder, to_name, found)
     else:
-        raise Refusal("not_a_regular_file", f"{shown(name)} is neither file, folder nor link")
-    return True
+        os.mknod(to_name, found.st_mode, found.st_rdev, dir_fd=to_folder)
+    _keep_owner(to_folder, to_name, found)
 
 
 def _copy_file(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes, found: os.stat_result) -> None:
@@ -40,10 +56,12 @@ def _copy_file(job: Job, folder: int, name: bytes, to_folder: int, to_name: byte
     try:
         target = os.open(to_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=to_folder)
         try:
-            for at, length in _data_ranges(source, found.st_size):
+            for at, length in data_ranges(source, found.st_size):
                 _copy_range(job, source, target, at, length)
             os.ftruncate(target, found.st_size)
+            _keep_owner(to_folder, to_name, found)
             os.fchmod(target, stat.S_IMODE(found.st_mode))
+            _keep_attributes(source, target)
             os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
         finally:
             os.close(target)
@@ -51,7 +69,21 @@ def _copy_file(job: Job, folder: int, name: bytes, to_folder: int, to_name: byte
         os.close(source)
 
 
-def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
+def _keep_owner(folder: int, name: bytes, found: os.stat_result) -> None:
+    """For who may give files away."""
+    with contextlib.suppress(PermissionError):
+        os.chown(name, found.st_uid, found.st_gid, dir_fd=folder, follow_symlinks=False)
+
+
+def _keep_attributes(source: int, target: int) -> None:
+    """As far as the user and the other file system can."""
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source):
+            with contextlib.suppress(OSError):
+                os.setxattr(target, name, os.getxattr(source, name))
+
+
+def data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
     """What is not a hole, so that a sparse file stays one."""
     at = 0
     while at < size:
@@ -80,25 +112,29 @@ def _copy_range(job: Job, source: int, target: int, at: int, length: int) -> Non
 
 def _copy_folder(job: Job, folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
     levels = [_enter_copy(folder, name, to_folder, to_name)]
+    copy = os.fstat(levels[0].target)
     try:
         while levels:
             job.check()
-            source, target, names, mode = levels[-1]
-            child = next(names, None)
+            level = levels[-1]
+            child = next(level.names, None)
             if child is None:
-                os.fchmod(target, mode)
-                _close_level(levels.pop())
-            elif not _copy_leaf(job, source, child, target, child):
-                levels.append(_enter_copy(source, child, target, child))
+                _leave_copy(levels.pop())
+            elif not _copy_leaf(job, level.source, child, level.target, child) and not _is(level.source, child, copy):
+                levels.append(_enter_copy(level.source, child, level.target, child))
     finally:
         for level in levels:
             _close_level(level)
 
 
-Level = tuple[int, int, Iterator[bytes], int]
+class _Level(NamedTuple):
+    source: int
+    target: int
+    names: Iterator[bytes]
+    found: os.stat_result
 
 
-def _enter_copy(folder: int, name: bytes, to_folder: int, to_name: bytes) -> Level:
+def _enter_copy(folder: int, name: bytes, to_folder: int, to_name: bytes) -> _Level:
     source = os.open(name, _OPEN_FOLDER, dir_fd=folder)
     try:
         os.mkdir(to_name, 0o700, dir_fd=to_folder)
@@ -106,13 +142,29 @@ def _enter_copy(folder: int, name: bytes, to_folder: int, to_name: bytes) -> Lev
     except BaseException:
         os.close(source)
         raise
-    return source, target, iter([os.fsencode(child) for child in os.listdir(source)]), stat.S_IMODE(  # noqa: PTH208
-        os.fstat(source).st_mode)
+    names = iter([os.fsencode(child) for child in os.listdir(source)])  # noqa: PTH208
+    return _Level(source, target, names, os.fstat(source))
 
 
-def _close_level(level: Level) -> None:
-    os.close(level[0])
-    os.close(level[1])
+def _leave_copy(level: _Level) -> None:
+    try:
+        with contextlib.suppress(PermissionError):
+            os.fchown(level.target, level.found.st_uid, level.found.st_gid)
+        os.fchmod(level.target, stat.S_IMODE(level.found.st_mode))
+        _keep_attributes(level.source, level.target)
+        os.utime(level.target, ns=(level.found.st_atime_ns, level.found.st_mtime_ns))
+    finally:
+        _close_level(level)
+
+
+def _is(folder: int, name: bytes, other: os.stat_result) -> bool:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return (found.st_dev, found.st_ino) == (other.st_dev, other.st_ino)
+
+
+def _close_level(level: _Level) -> None:
+    os.close(level.source)
+    os.close(level.target)
 
 
 # -- removing ----------------------------------------------------------------------------------------------------------

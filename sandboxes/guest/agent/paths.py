@@ -15,10 +15,11 @@ from sandboxes.guest.agent import syscalls
 from sandboxes.guest.agent.refusal import Refusal, shown
 
 _OPENAT2, _RENAMEAT2 = 437, 316
-_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
 _AT_FDCWD = -100
 RENAME_NOREPLACE = 1
 MOST_LINKS = 40
+MOST_RETRIES = 100
 
 
 def checked(path: bytes) -> bytes:
@@ -38,6 +39,17 @@ def open_path(path: bytes, flags: int = 0) -> int:
         os.close(fd)
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
     return fd
+
+
+def open_beneath(folder: int, path: bytes, flags: int = 0) -> int:
+    """The same below an open folder; what leads out of it (by "..", by an absolute name, by any link) is EXDEV."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC | flags, 0, _RESOLVE_NO_MAGICLINKS | _RESOLVE_BENEATH)
+    for _ in range(MOST_RETRIES):
+        try:
+            return syscalls.call(_OPENAT2, ctypes.c_int(folder), path, how, ctypes.c_size_t(len(how)))
+        except BlockingIOError:  # something was renamed meanwhile, and the kernel could not be sure
+            continue
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
 
 
 def _is_agents_own(fd: int) -> bool:
@@ -66,7 +78,7 @@ def open_parent(path: bytes) -> tuple[int, bytes]:
 
 def make_parents(path: bytes) -> None:
     """The folders above a path, each made as the user."""
-    folder = path.rstrip(b"/").rpartition(b"/")[0]
+    folder = path.rstrip(b"/").rpartition(b"/")[0].rstrip(b"/")
     missing: list[bytes] = []
     while folder:
         try:
@@ -74,6 +86,7 @@ def make_parents(path: bytes) -> None:
             break
         except FileNotFoundError:
             folder, _, name = folder.rpartition(b"/")
+            folder = folder.rstrip(b"/")
             missing.append(name)
     fd = open_path(folder or b"/", os.O_DIRECTORY)
     for name in reversed(missing):

@@ -95,6 +95,9 @@ class Session:
     def post_credit(self, stream: int, count: int) -> None:
         self._urgent.append(wire.encode_credit(stream, self._number, count))
 
+    def post_eof(self, stream: int) -> None:
+        self._urgent.append(wire.encode(wire.EOF, stream, self._number))
+
     def make_ready(self, stream: Stream) -> None:
         if stream not in self._ready:
             self._ready.append(stream)

@@ -20,7 +20,9 @@ from sandboxes.guest.agent.refusal import Refusal, shown
 
 MOST_PSEUDO_BYTES = 1024 * 1024
 _FSTATFS = 138
-_PSEUDO = frozenset((0x9FA0, 0x62656572, 0x63677270, 0x64626720, 0x74726163))
+#: proc, sysfs, cgroup v2 and v1, debugfs, tracefs, securityfs, configfs, pstore, bpf.
+_PSEUDO = frozenset((0x9FA0, 0x62656572, 0x63677270, 0x27E0EB, 0x64626720, 0x74726163, 0x73636673, 0x62656570,
+                     0x6165676C, 0xCAFE4A11))
 PSEUDO_ETAG = "pseudo"
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink", stat.S_IFIFO: "fifo",
           stat.S_IFSOCK: "socket", stat.S_IFBLK: "block_device", stat.S_IFCHR: "character_device"}
@@ -62,15 +64,31 @@ def pseudo_content(fd: int, path: bytes) -> bytes:
             parts.append(data)
             size += len(data)
         return b"".join(parts)
+    except BlockingIOError as error:
+        raise Refusal("not_a_regular_file", f"{shown(path)} has no content now: a reader would wait") from error
     finally:
         os.close(opened)
 
 
-def describe(path: bytes, found: os.stat_result, target: bytes | None = None) -> dict[str, Any]:
-    owners, groups = names_by_id("/etc/passwd"), names_by_id("/etc/group")
+class Names:
+    """Users and groups by number, as they were when the answer began."""
+
+    def __init__(self) -> None:
+        self._users, self._groups = names_by_id("/etc/passwd"), names_by_id("/etc/group")
+
+    def user(self, number: int) -> str:
+        return self._users.get(number, str(number))
+
+    def group(self, number: int) -> str:
+        return self._groups.get(number, str(number))
+
+
+def describe(path: bytes, found: os.stat_result, target: bytes | None = None, names: Names | None = None
+             ) -> dict[str, Any]:
+    names = names or Names()
     entry = {
         "path_b64": base64_of(path), "type": type_of(found), "size": found.st_size, "mode": stat.S_IMODE(found.st_mode),
-        "owner": owners.get(found.st_uid, str(found.st_uid)), "group": groups.get(found.st_gid, str(found.st_gid)),
+        "owner": names.user(found.st_uid), "group": names.group(found.st_gid),
         "mtime_ns": found.st_mtime_ns, "etag": etag_of(found),
     }
     if target is not None:

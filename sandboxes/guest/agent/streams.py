@@ -53,6 +53,11 @@ class Stream:
         if not self.over and self._produce is not None:
             self.session.make_ready(self)
 
+    def eof(self) -> None:
+        """No more bytes from here; the host may go on sending. Only with nothing left to pull."""
+        if not self.over:
+            self.session.post_eof(self.id)
+
     def finish(self, result: dict[str, Any]) -> None:
         """The one result, behind everything that was pulled."""
         if not self.over:

@@ -21,6 +21,8 @@ from sandboxes.guest.agent.streams import Stream
 MOST_THREADS = 48
 #: Of these, so many may be held by streams: a host that reads none of them still gets its listings.
 MOST_STREAMS = 32
+#: Those have a thread of their own, for they may last for days.
+MOST_WATCHES = 24
 IDLE_S = 30.0
 QUEUED_BYTES = 64 * 1024
 STACK_BYTES = 512 * 1024
@@ -41,6 +43,8 @@ class Job:
         self._out_bytes = 0
         self._in: deque[bytes | None] = deque()
         self._end: Callable[[], None] | None = None
+        #: Called in the loop when nobody waits any more: for a thread that waits for something else than the stream.
+        self.on_gone: Callable[[], None] | None = None
         stream.on_cancel = self._notify
         stream.on_data = lambda _tag, data: self._take(data)
         stream.on_eof = lambda: self._take(None)
@@ -104,6 +108,8 @@ class Job:
     def _notify(self) -> None:
         with self._changed:
             self._changed.notify_all()
+        if self.on_gone is not None:
+            self.on_gone()
 
     def _pull(self) -> None:
         self._stream.pull_from(self._produce)
@@ -142,7 +148,7 @@ class Workers:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._jobs: deque[tuple[Job, bool]] = deque()
-        self._threads = self._idle = self._streams = 0
+        self._threads = self._idle = self._streams = self._watches = 0
         threading.stack_size(STACK_BYTES)
 
     def submit(self, job: Job, streaming: bool) -> None:
@@ -157,6 +163,21 @@ class Workers:
             elif self._threads < MOST_THREADS:
                 self._threads += 1
                 threading.Thread(target=self._serve, daemon=True).start()
+
+    def submit_apart(self, job: Job) -> None:
+        """For a call without an end. Raises Refusal("busy") when there are too many."""
+        with self._changed:
+            if self._watches >= MOST_WATCHES:
+                raise Refusal("busy", f"{MOST_WATCHES} watches are open already", retry_after_s=5)
+            self._watches += 1
+        threading.Thread(target=self._serve_apart, args=(job,), daemon=True).start()
+
+    def _serve_apart(self, job: Job) -> None:
+        try:
+            job.run()
+        finally:
+            with self._changed:
+                self._watches -= 1
 
     def _serve(self) -> None:
         try:
