@@ -44,6 +44,14 @@ def kind_of(method: str, rest: str) -> str:
     return SPECIAL.get((noun, method), f"{noun}.{plain if last in ('', 'content') else last}")
 
 
+def socket_kind(path: str) -> tuple[str, bool]:
+    """(what was opened, whether one acts through it): who watches changes nothing."""
+    for part, kind in (("/terminals/", "terminal.open"), ("/ports/", "port.tunnel")):
+        if part in path:
+            return kind, True
+    return ("file.watch" if "/files/" in path else "events.open"), False
+
+
 class Trail:
     def __init__(self, write: Callable[[Sequence[Act]], Awaitable[None]],
                  clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,8 +80,7 @@ class Trail:
         if place is not None:
             kind = kind_of(exchange.method, place[2] or "")
         if socket_status is not None:
-            is_act = "/terminals/" in exchange.path
-            kind = "terminal.open" if is_act else "events.open"
+            kind, is_act = socket_kind(exchange.path)
         else:
             is_act = place is not None and kind not in SILENT and (exchange.method not in SAFE or exchange.glass)
         if not is_act and not refused:
