@@ -26,7 +26,7 @@ ROUTES = [
     ("POST", "/files/move", "files:write"), ("POST", "/files/copy", "files:write"),
     ("POST", "/files/chmod", "files:write"), ("GET", "/metrics", "workspaces:read"),
     ("GET", "/files/archive?path=/", "files:read"), ("PUT", "/files/archive?path=/", "files:write"),
-    ("GET", "/files/search?path=/&pattern=x", "files:read"), ("GET", "/ports", "workspaces:read"),
+    ("GET", "/files/search?path=/&pattern=x", "files:read"), ("GET", "/ports", "previews"),
 ]
 
 

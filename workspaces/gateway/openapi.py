@@ -242,7 +242,7 @@ LOOKS: Json = {
 }
 REST: Json = {
     "/api/v1/workspaces/{id}/ports": {
-        "get": operation("ports_list", "ports", "workspaces:read", "TCP ports listened on; never wakes it",
+        "get": operation("ports_list", "ports", "previews", "TCP ports listened on; never wakes it",
                          [WORKSPACE], answers(READING, s200=of("PortList", "By port and address"))),
     },
     "/api/v1/workspaces/{id}/metrics": {

@@ -31,7 +31,7 @@ RESET = 4502
 
 async def listing(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     """A sleeping workspace listens on nothing that could be seen: `not_running`, and it sleeps on."""
-    actor, place = await gate.enter(exchange, workspace_id, "workspaces:read")
+    actor, place = await gate.enter(exchange, workspace_id, SCOPE)
     call = Call("GET", f"{workspace_id}/ports", "", as_actor(actor, place), repeatable=True)
     await relay.answer_from(exchange, await gate.hostd.send(call))
 
