@@ -46,26 +46,37 @@ def test(arguments: list[str]) -> int:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def stages(instance: Instance) -> list[tuple[str, Callable[[], None]]]:
+Stages = list[tuple[str, Callable[[], None]]]
+
+
+def front_end(instance: Instance) -> Stages:
+    return [
+        ("front end: packages", lambda: frontend.ensure_packages(instance)),
+        ("front end: types and build", lambda: built(instance)),
+        ("front end: unit tests", lambda: program(instance, *frontend.NPM, "test", cwd=frontend.HOME)),
+    ]
+
+
+def python(instance: Instance) -> Stages:
     """Cheap ones first."""
     return [
         ("ruff", lambda: program(instance, PYTHON, "-m", "ruff", "check", "--no-cache", ".")),
         ("import contracts", lambda: program(instance, str(Path(PYTHON).parent / "lint-imports"), "--no-cache")),
-        ("front end: packages", lambda: frontend.ensure_packages(instance)),
-        ("front end: types and build", lambda: built(instance)),
-        ("front end: unit tests", lambda: program(instance, *frontend.NPM, "test", cwd=frontend.HOME)),
-        ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", *TYPED)),
         ("migrations match models", lambda: program(instance, PYTHON, "manage.py", "makemigrations", "--check",
                                                     "--dry-run")),
+        ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", *TYPED)),
     ]
 
 
 def run_stages(instance: Instance) -> list[str]:
-    """The names of those that failed. The guest image mostly waits for downloads, so it is built beside them."""
-    with ThreadPoolExecutor(1) as beside:
-        image = beside.submit(timed, "guest image", lambda: prepare.guest_image(instance))
-        failed = [name for name, stage in stages(instance) if not timed(name, stage)]
-        return failed if image.result() else [*failed, "guest image"]
+    """The names of those that failed. Three lanes: the guest image mostly waits for downloads."""
+    lanes = [[("guest image", lambda: prepare.guest_image(instance))], front_end(instance), python(instance)]
+    with ThreadPoolExecutor(len(lanes)) as beside:
+        return [name for failed in beside.map(run_lane, lanes) for name in failed]
+
+
+def run_lane(stages: Stages) -> list[str]:
+    return [name for name, stage in stages if not timed(name, stage)]
 
 
 def built(instance: Instance) -> None:
