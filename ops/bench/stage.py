@@ -27,7 +27,7 @@ from ops.say import SetupFailed
 #: What benches make at once: quotas are not what they measure, and a checkpoint that nobody asked for is in no figure.
 ROOM = {"BERTH_QUOTA_WORKSPACES": "2000", "BERTH_QUOTA_DISK_GIB": "100000", "BERTH_QUOTA_RUNNING": "100",
         "BERTH_QUOTA_CPUS": "200", "BERTH_QUOTA_MEMORY_MIB": "200000", "BERTH_QUOTA_CHECKPOINTS": "10000",
-        "BERTH_AUTO_CHECKPOINTS": "0"}
+        "BERTH_AUTO_CHECKPOINTS": "0", "BERTH_RATE_PER_TOKEN_S": "0", "BERTH_RATE_PER_ADDRESS_S": "0"}
 
 
 class Client:
