@@ -10,6 +10,8 @@ import sys
 from ops import frontend, programs, say
 from ops.instance import ROOT, Instance
 
+DATABASE_STAMP = "database.stamp"
+
 
 def everything(instance: Instance) -> None:
     instance.make_folders()
@@ -28,9 +30,14 @@ def guest_image(instance: Instance) -> None:
                      log=instance.log / "setup.log", env=instance.environment(), on_line=note)
 
 
+def was_set_up(instance: Instance) -> bool:
+    """There is a database with its tables. Before that, whoever asks it gets errors for answers."""
+    return (instance.data / DATABASE_STAMP).exists()
+
+
 def database(instance: Instance) -> None:
     """Migrates when a migration is new to this database; asking Django itself would cost seconds each time."""
-    stamp = instance.data / "database.stamp"
+    stamp = instance.data / DATABASE_STAMP
     files = sorted(path for app in ("workspaces", "sandboxes") for path in (ROOT / app / "migrations").glob("*.py"))
     wanted = frontend.digest([*files, ROOT / "requirements.lock"])
     ours = (instance.data / "db.sqlite3").exists() and "BERTH_DATABASE_URL" not in instance.environment()

@@ -48,3 +48,11 @@ def manage_stdout(instance: Instance, *arguments: str) -> tuple[int, str]:
     done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=instance.environment(),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     return done.returncode, done.stdout
+
+
+def manage_answer(instance: Instance, *arguments: str) -> tuple[int, str, str]:
+    """The same where nobody wants to read a traceback: exit code, stdout, and the last line of what it complained."""
+    done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=instance.environment(),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    complaint = done.stderr.strip().splitlines()
+    return done.returncode, done.stdout, complaint[-1] if complaint else ""

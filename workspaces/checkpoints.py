@@ -24,6 +24,7 @@ from workspaces import events, policies, quota, services
 from workspaces.actors import SYSTEM, Actor
 from workspaces.api.errors import Problem
 from workspaces.models import Checkpoint, CheckpointKind, CheckpointState, Workspace
+from workspaces.retention_rule import Do, End, Keeping, Point, Told, ends
 from workspaces.state import Command
 
 
@@ -76,8 +77,10 @@ def patch(actor: Actor, checkpoint: Checkpoint, fields: Mapping[str, Any]) -> Ch
         changed = {key: value for key, value in fields.items() if getattr(found, key) != value}
         for key, value in changed.items():
             setattr(found, key, value)
+        if "expires_at" in changed:
+            found.notice_because, found.notice_at, found.mailed = "", None, True  # another end, another notice
         if changed:
-            _save_named(found, update_fields=sorted(changed))
+            _save_named(found, update_fields=[*sorted(changed), "notice_because", "notice_at", "mailed"])
             events.append(row, "checkpoint.changed", actor, {"checkpoint": found.pk, "fields": sorted(changed)})
     return found
 
@@ -157,34 +160,51 @@ def note_seen(row: Workspace, seen: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _keep_last(row: Workspace, kind: str) -> None:
-    """The automatic ones beyond the newest so many go. What is being restored, or forked, stays as long as it must."""
-    most = _kept(row, kind)
-    if most is None:
-        return
-    of_kind = Checkpoint.objects.filter(workspace=row, kind=kind, state=CheckpointState.READY, dropped_at=None)
-    for old in of_kind.order_by("-created_at", "-pk")[most:]:
-        _hide(row, old, SYSTEM, "kept_last")
+    """The window of a kind rolls on: whoever was told goes, and whoever the next one pushes out is told. What is being
+    restored, or forked, stays as long as it must."""
+    of_kind = {one.pk: one for one in Checkpoint.objects.filter(
+        workspace=row, kind=kind, state=CheckpointState.READY, dropped_at=None)}
+    terms, now = policies.values(policies.effective(row.owner)), timezone.now()
+    for end in ends([point_of(one) for one in of_kind.values()], keeping(terms), now):
+        if end.because == "kept_last" and end.do is Do.ACT:
+            _hide(row, of_kind[end.id], SYSTEM, "kept_last")
+        elif end.because == "kept_last":
+            _say_end(row, of_kind[end.id], end, now)
 
 
-def _kept(row: Workspace, kind: str) -> int | None:
-    """How many of a kind stay; None: all. People's own are kept until they say otherwise."""
-    if kind == CheckpointKind.AUTO:
-        return policies.effective(row.owner)["checkpoint_keep_last"].value
-    return settings.SAFETY_CHECKPOINTS_KEPT if kind == CheckpointKind.SAFETY else None
+def keeping(terms: Mapping[str, int | None]) -> Keeping:
+    """How a person's checkpoints are kept. People's own are kept until they say otherwise."""
+    last = {"auto": terms["checkpoint_keep_last"], "safety": settings.SAFETY_CHECKPOINTS_KEPT}
+    return Keeping(last, terms["checkpoint_expiry_s"], terms["notice_s"] or 0)
+
+
+def point_of(row: Checkpoint) -> Point:
+    told = Told(row.notice_because, row.notice_at) if row.notice_because and row.notice_at is not None else None
+    return Point(row.pk, row.kind, row.created_at, row.expires_at, told=told)
+
+
+def give_notice(checkpoint: Checkpoint, end: End, now: datetime) -> None:
+    """That it goes, and when. Raises Problem not_found when it is gone already."""
+    with transaction.atomic():
+        row = services.locked(checkpoint.workspace)
+        found = _there(row, checkpoint.pk)
+        if point_of(found) == point_of(checkpoint):  # nobody said or changed anything meanwhile
+            _say_end(row, found, end, now)
+
+
+def _say_end(row: Workspace, checkpoint: Checkpoint, end: End, now: datetime) -> None:
+    """The event is the notice; e-mail follows where it is set up, but not for each turn of a window that rolls."""
+    checkpoint.notice_because, checkpoint.notice_at = end.because, end.at or now
+    checkpoint.mailed = end.at is None or not settings.EMAIL_HOST
+    checkpoint.save(update_fields=["notice_because", "notice_at", "mailed"])
+    term = "expires_at" if checkpoint.expires_at is not None else "checkpoint_expiry_s"
+    events.append(row, events.NOTICE, SYSTEM, {
+        "to": "deleted", "checkpoint": checkpoint.pk, "name": checkpoint.name, "kind": checkpoint.kind,
+        "at": end.at.isoformat() if end.at is not None else None,
+        "because": term if end.because == "expired" else "checkpoint_keep_last"}, cause="policy")
 
 
 # -- the clock's ------------------------------------------------------------------------------------------------------
-
-
-def expire(now: datetime) -> int:
-    """Those whose time has come. Called by the clock; says how many."""
-    due = list(Checkpoint.objects.select_related("workspace").filter(expires_at__lte=now, dropped_at=None))
-    for checkpoint in due:
-        try:
-            delete(SYSTEM, checkpoint, "expired")
-        except Problem:
-            continue  # somebody was faster
-    return len(due)
 
 
 def auto(workspace: Workspace, actor: Actor) -> Checkpoint | None:

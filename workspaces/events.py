@@ -18,6 +18,9 @@ from workspaces import nudges
 from workspaces.actors import SYSTEM, Actor
 from workspaces.models import Event, Workspace
 
+#: Said before anything is removed by policy: {to, at, because, checkpoint?, name?, kind?}.
+NOTICE = "retention.notice"
+
 
 def append(workspace: Workspace, kind: str, actor: Actor = SYSTEM, data: Mapping[str, Any] | None = None,
            cause: str = "", at: datetime | None = None) -> Event:

@@ -14,9 +14,10 @@ from django.db.models import Q
 
 from workspaces import policies, retention
 from workspaces import retention_rule as rule
-from workspaces.models import Checkpoint, CheckpointState, User, Workspace
+from workspaces.models import User, Workspace
 from workspaces.models_policy import Tally
 from workspaces.policies import values
+from workspaces.retention_rule import Do
 
 MOST = 1000
 
@@ -90,22 +91,9 @@ def _ladder(row: Workspace, tally: Tally | None, terms: Mapping[str, int | None]
 
 
 def _checkpoints(book: policies.Book, now: datetime, until: datetime, owner: User | None) -> Iterator[Forecast]:
-    """Those that go at the next turn, and those whose time comes within the horizon."""
-    mine = Q() if owner is None else Q(workspace__owner=owner)
-    rows = (Checkpoint.objects.select_related("workspace__owner").filter(mine, state=CheckpointState.READY,
-                                                                          dropped_at=None)
-            .exclude(workspace__intent="deleted").filter(Q(expires_at__isnull=False) | ~Q(kind="manual")))
-    going = {row.pk: because for row, because in retention.surplus(book, now)}
-    for row in rows.iterator(chunk_size=1000):
-        terms = values(book.of(row.workspace.owner_id))
-        at, because = (now, going[row.pk]) if row.pk in going else (_end_of(row, terms), "expired")
-        if at is not None and at <= until:
+    """Those whose end is known. Which one the next automatic one will push out is no matter of time."""
+    for row, end in retention.ends(book, now, owner):
+        if end.at is not None and end.at <= until:
+            told = end.do is not Do.NOTIFY and bool(row.notice_because)
             yield Forecast("checkpoint", row.pk, row.name, row.workspace_id, row.workspace.owner.get_username(),
-                           "deleted", at, because)
-
-
-def _end_of(row: Checkpoint, terms: Mapping[str, int | None]) -> datetime | None:
-    if row.expires_at is not None:
-        return row.expires_at
-    seconds = terms["checkpoint_expiry_s"]
-    return None if seconds is None else row.created_at + timedelta(seconds=seconds)
+                           "deleted", max(end.at, now), end.because, told)

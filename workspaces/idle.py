@@ -127,18 +127,26 @@ def _look(row: Workspace, tally: Tally | None, seen: Seen | None, held: list[Hol
         held = holds.active(row.pk, now)
     before = count_of(tally)
     work = seen.last_work_at if seen is not None else (before.marks.work if before is not None else None)
-    situation = situation_of(row, None, held, seen)
+    situation = situation_of(row, None, held, seen, failed_of(tally))
     marks = Marks(stage_of(row), row.last_activity_at, work)
     # Nobody knows what a silent host's machines do: they count anew from when it is heard again.
     return replace(situation, count=look(before, marks, now, busy=idle_rule.busy(situation) or seen is None))
 
 
-def situation_of(row: Workspace, count: Count | None, held: list[Hold], seen: Seen | None) -> Situation:
+def failed_of(tally: Tally | None) -> idle_rule.Failed | None:
+    if tally is None or not tally.rest_failures or tally.rest_failed_at is None:
+        return None
+    return idle_rule.Failed(tally.rest_failures, tally.rest_failed_at, tally.rest_failed_reason)
+
+
+def situation_of(row: Workspace, count: Count | None, held: list[Hold], seen: Seen | None,
+                 failed: idle_rule.Failed | None = None) -> Situation:
     known = seen or Seen(keeps_memory=True)
     return Situation(
         count=count, observed=seen is not None, running_execs=known.running_execs, cpu_busy=known.cpu_busy,
         holds=tuple(idle_rule.Hold(hold.reason, hold.expires_at, hold.source) for hold in held),
-        owner_active=row.owner.is_active, keeps_memory=known.keeps_memory, last_kind=row.last_activity_kind)
+        owner_active=row.owner.is_active, keeps_memory=known.keeps_memory, last_kind=row.last_activity_kind,
+        failed=failed)
 
 
 def stage_of(row: Workspace) -> str:
@@ -156,7 +164,7 @@ def after_of(terms: Mapping[str, Effective], name: str) -> timedelta | None:
 
 def _judge(row: Workspace, one: Situation, terms: Mapping[str, Effective], turn: jobs.Turn, now: datetime) -> int:
     said = idle_rule.verdict(one, after_of(terms, "standby_after_s"), now)
-    if said.do is Do.KEEP or (said.because == "idle" and _works_after_all(row, one)):
+    if said.do is Do.KEEP or not turn.has_time() or (said.because == "idle" and _works_after_all(row, one)):
         return 0
     try:
         return int(_rest(row, said, cause_of(row, said, terms), turn, now))
@@ -193,7 +201,7 @@ def _rest(row: Workspace, said: Verdict, cause: str, turn: jobs.Turn, now: datet
             return False
         if said.because == "idle" and holds.active(row.pk, now):
             return False
-        services.put_to_rest(SYSTEM, fresh, cause=cause)
+        services.put_to_rest(SYSTEM, fresh, cause=cause, memory=said.do is Do.STANDBY)
     return True
 
 

@@ -6,6 +6,8 @@ open tab, a dashboard's polls and health checks reach none of these. A host that
 was not seen idle is not idle.
 
     keep ──(nothing counted for standby_after, no hold, the host said so)──▶ standby | stop where hosts keep no memory
+      ▲                                                                         │
+      └── it could not be kept asleep: again after 5, 10, 20 … 240 minutes ─────┘
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from workspaces.counting import Count
+
+#: How long the rule waits after a standby that failed, doubled each time in a row, at most AGAIN_MOST.
+AGAIN_FIRST, AGAIN_MOST = timedelta(minutes=5), timedelta(hours=4)
 
 
 class Do(StrEnum):
@@ -31,6 +36,19 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """Going to standby failed so often in a row, last at that instant."""
+
+    times: int
+    at: datetime
+    reason: str = ""
+
+    @property
+    def again_at(self) -> datetime:
+        return self.at + min(AGAIN_MOST, AGAIN_FIRST * 2 ** min(self.times - 1, 16))
+
+
+@dataclass(frozen=True)
 class Situation:
     """One running workspace, as it was last seen."""
 
@@ -42,6 +60,7 @@ class Situation:
     owner_active: bool = True
     keeps_memory: bool = True
     last_kind: str = ""
+    failed: Failed | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +90,8 @@ def busy(situation: Situation) -> bool:
 def verdict(situation: Situation, standby_after: timedelta | None, now: datetime) -> Verdict:
     rest, to = (Do.STANDBY, "standby") if situation.keeps_memory else (Do.STOP, "stopped")
     if not situation.owner_active:
+        # Nobody may go on working in it because its memory cannot be kept: its disk is.
+        rest, to = (rest, to) if situation.failed is None else (Do.STOP, "stopped")
         return Verdict(rest, to, now, "owner_suspended")
     awake = _awake(situation, now)
     if standby_after is None:
@@ -83,6 +104,10 @@ def verdict(situation: Situation, standby_after: timedelta | None, now: datetime
     held_until = max((one.until for one in awake if one.until is not None), default=due)
     if held_until > due:
         return Verdict(Do.KEEP, to, held_until, "hold", awake)
+    failed = situation.failed
+    if failed is not None and failed.at <= now < (again_at := max(due, failed.again_at)) and rest is Do.STANDBY:
+        said = f"It could not go to standby {failed.times} times in a row: {failed.reason or 'no reason was given'}."
+        return Verdict(Do.KEEP, to, again_at, "standby_failed", (*awake, Awake("standby_failed", said, again_at)))
     if now < due:
         return Verdict(Do.KEEP, to, due, "idle", (*awake, Awake("activity", situation.last_kind, due)))
     return Verdict(rest, to, due, "idle")

@@ -21,11 +21,25 @@ LIFETIME = timedelta(seconds=60)
 FRESH_S = 30.0
 
 
-@dataclass(frozen=True)
+#: How long a turn goes on changing things; the next one goes on where it stopped.
+BUDGET_S = 1.5
+
+
+@dataclass
 class Turn:
     name: str
     fence: int
     began: float
+    first_act: float | None = None
+
+    def has_time(self) -> bool:
+        """Whether it may change one more thing: no turn holds its worker for long, whatever comes due at once. The
+        first always may, however long looking took."""
+        now = time.monotonic()
+        if self.first_act is None:
+            self.first_act = now
+            return True
+        return now - self.first_act <= BUDGET_S
 
     def still_ours(self) -> bool:
         """Within the caller's transaction: nobody has taken over, and what we know is not old."""

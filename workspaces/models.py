@@ -141,6 +141,9 @@ class Checkpoint(models.Model):
     disk_bytes = models.BigIntegerField(null=True, blank=True)
     memory_bytes = models.BigIntegerField(null=True, blank=True)
     pause_ms = models.FloatField(null=True, blank=True)
+    notice_because = models.CharField(max_length=20, blank=True, default="", help_text="Why it goes, once said")
+    notice_at = models.DateTimeField(null=True, blank=True, help_text="The instant that the notice named")
+    mailed = models.BooleanField(default=True)
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-created_at", "-id"]

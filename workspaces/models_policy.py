@@ -110,6 +110,10 @@ class Tally(models.Model):
     notice_lag = models.DurationField(null=True, blank=True)
     mailed = models.BooleanField(default=True)
 
+    rest_failures = models.PositiveIntegerField(default=0, help_text="How often in a row it could not go to standby")
+    rest_failed_at = models.DateTimeField(null=True, blank=True)
+    rest_failed_reason = models.CharField(max_length=60, blank=True, default="")
+
     def __str__(self) -> str:
         return f"{self.workspace_id} since {self.since}"
 

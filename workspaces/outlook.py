@@ -66,7 +66,7 @@ def _running(row: Workspace, tally: Tally | None, held: list[Hold], body: Sandbo
         marks.work, tally.running_execs if tally is not None else 0, tally is not None and tally.cpu_busy,
         keeps_memory=host is None or bool(host.capabilities.get("memory_images"))
     ) if tally is not None and tally.observed and fits else None
-    situation = idle.situation_of(row, look(before, marks, now), held, seen)
+    situation = idle.situation_of(row, look(before, marks, now), held, seen, idle.failed_of(tally))
     said = idle_rule.verdict(situation, idle.after_of(terms, "standby_after_s"), now)
     return Outlook(said.to or None, said.at, said.because, said.awake)
 

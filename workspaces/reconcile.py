@@ -23,7 +23,7 @@ from django.utils import timezone
 from sandboxes import machines, signals
 from sandboxes.errors import SandboxError
 from sandboxes.spec import MachineSpec, Shape
-from workspaces import checkpoints, events, forks, nudges, restores, services
+from workspaces import checkpoints, events, forks, nudges, restores, services, tally
 from workspaces.actors import SYSTEM
 from workspaces.announce import announce
 from workspaces.facts import gather, is_restoring
@@ -226,6 +226,8 @@ def on_plan_done(sender: Any, machine_id: str, plan: str, subject: str, result: 
         forks.note_origin_ready(machine_id, checkpoint_id)
     elif plan == Next.ROLLBACK:
         restores.note_restored(workspace, int(restore), asleep=bool(result.get("parked")))
+    elif plan == Next.PARK:
+        tally.note_rested(machine_id)
     elif plan == Next.DROP:
         checkpoints.note_dropped(checkpoint_id)
     elif plan in (Next.CREATE, Next.CLONE) and workspace.may_begin_anew:

@@ -3,7 +3,7 @@ and thinned out. Called by tasks; asks `retention_rule`; acts through `services`
 
     one turn (jobs) ─▶ rows at rest ─▶ count (Tally) ─▶ next_step ─▶ wait | notice | stop | trash
                     ─▶ rows in the trash ─▶ notice           (reconcile purges at purge_at)
-                    ─▶ checkpoints ─▶ surplus ─▶ delete
+                    ─▶ checkpoints ─▶ ends ─▶ notice | delete
 
 Each act looks again under the row's lock; whoever started it meanwhile has it.
 """
@@ -26,10 +26,10 @@ from workspaces import retention_rule as rule
 from workspaces.actors import SYSTEM
 from workspaces.api.errors import Problem
 from workspaces.counting import Count, Marks, look
-from workspaces.models import Checkpoint, CheckpointState, Event, Workspace
+from workspaces.models import Checkpoint, CheckpointState, User, Workspace
 from workspaces.models_policy import Tally
 from workspaces.policies import values
-from workspaces.retention_rule import Do, Notice, Point, Step
+from workspaces.retention_rule import Do, End, Keeping, Notice, Step
 from workspaces.tally import count_of, keep
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,6 @@ EVERY = timedelta(seconds=60)
 #: Between two looks at a row no more than this counts.
 MOST = timedelta(minutes=10)
 BATCH = 500
-NOTICE = "retention.notice"
 AT_REST = Q(intent="standby", state="standby") | Q(intent="stopped", state="stopped") | (
     Q(state="failed") & ~Q(intent="deleted"))
 UNOBSERVED: Mapping[str, Any] = {"observed": False, "running_execs": 0, "cpu_busy": False}
@@ -53,8 +52,7 @@ def run(now: datetime | None = None) -> None:
     try:
         book = policies.Book()
         _rest(book, turn, moment)
-        _trash(book, moment)
-        _announce_ends(book, moment)
+        _trash(book, turn, moment)
         _thin_out(book, turn, moment)
     finally:
         jobs.end(turn)
@@ -91,7 +89,7 @@ def notice_of(tally: Tally | None) -> Notice | None:
 def _judge(row: Workspace, count: Count, notice: Notice | None, terms: Mapping[str, int | None], turn: jobs.Turn,
            now: datetime) -> None:
     step = rule.next_step(row.state, count, terms, now, notice=notice)
-    if step is None or step.do is Do.WAIT:
+    if step is None or step.do is Do.WAIT or not turn.has_time():
         return
     with transaction.atomic():
         fresh = Workspace.objects.select_for_update().filter(pk=row.pk).first()
@@ -110,7 +108,7 @@ def is_referenced(row: Workspace) -> bool:
 
 def give_notice(row: Workspace, to: str, at: datetime, because: str, lag: timedelta = timedelta(0)) -> None:
     """Within the caller's transaction. The event is the notice; e-mail follows where it is set up."""
-    events.append(row, NOTICE, SYSTEM, {"to": to, "at": at.isoformat(), "because": because},
+    events.append(row, events.NOTICE, SYSTEM, {"to": to, "at": at.isoformat(), "because": because},
                   cause="policy")
     Tally.objects.filter(pk=row.pk).update(notice_to=to, notice_at=at, notice_lag=lag, mailed=not settings.EMAIL_HOST)
 
@@ -134,12 +132,14 @@ def _spoken(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def _trash(book: policies.Book, now: datetime) -> None:
+def _trash(book: policies.Book, turn: jobs.Turn, now: datetime) -> None:
     """Said once more before the end. What its owner ended at once needs no notice."""
     rows = Workspace.objects.filter(intent="deleted", purge_at__gt=now).exclude(tally__notice_to="purged")
     for row in rows.order_by("purge_at")[:BATCH]:
         if not rule.purge_notice_due(row.purge_at, values(book.of(row.owner_id)), None, now):
             continue
+        if not turn.has_time():
+            return
         with transaction.atomic():
             fresh = Workspace.objects.select_for_update().filter(pk=row.pk, intent="deleted", purge_at__gt=now).first()
             if fresh is not None and fresh.purge_at is not None:
@@ -155,58 +155,43 @@ def _tally_for(row: Workspace, now: datetime) -> None:
 # -- checkpoints ---------------------------------------------------------------------------------------------------
 
 
-def _announce_ends(book: policies.Book, now: datetime) -> None:
-    """Of people's own checkpoints, whose end somebody set. Automatic ones roll on and are announced by their rule."""
-    ending = Checkpoint.objects.select_related("workspace").filter(
-        kind="manual", state=CheckpointState.READY, dropped_at=None, expires_at__gt=now)
-    due = [row for row in ending.exclude(workspace__intent="deleted").order_by("expires_at")[:BATCH]
-           if row.expires_at is not None and now >= row.expires_at - timedelta(
-               seconds=values(book.of(row.workspace.owner_id))["notice_s"] or 0)]
-    told = set(Event.objects.filter(kind=NOTICE, workspace_id__in=[row.workspace_id for row in due])
-               .values_list("data__checkpoint", "data__at"))
-    for row in due:
-        if row.expires_at is not None and (row.pk, row.expires_at.isoformat()) not in told:
-            events.append(row.workspace, NOTICE, SYSTEM, {
-                "to": "deleted", "checkpoint": row.pk, "name": row.name, "at": row.expires_at.isoformat(),
-                "because": "expires_at"}, cause="policy")
-
-
 def _thin_out(book: policies.Book, turn: jobs.Turn, now: datetime) -> None:
-    for checkpoint, because in surplus(book, now):
-        if not turn.still_ours():
+    """Their ends are said, and what was said and is due goes."""
+    for checkpoint, end in ends(book, now):
+        if end.do is Do.WAIT:
+            continue
+        if not turn.has_time() or not turn.still_ours():
             return
         try:
-            checkpoints.delete(SYSTEM, checkpoint, because)
+            if end.do is Do.NOTIFY:
+                checkpoints.give_notice(checkpoint, end, now)
+            else:
+                checkpoints.delete(SYSTEM, checkpoint, end.because)
         except Problem:
             continue  # somebody was faster
 
 
-def surplus(book: policies.Book, now: datetime) -> Iterable[tuple[Checkpoint, str]]:
-    """What goes now, and why. What something under way needs is kept out of sight by `checkpoints` itself; here it is
-    not even asked for."""
-    rows = Checkpoint.objects.select_related("workspace").filter(
-        Q(expires_at__lte=now) | ~Q(kind="manual"), state=CheckpointState.READY, dropped_at=None)
+def ends(book: policies.Book, now: datetime, owner: User | None = None) -> Iterable[tuple[Checkpoint, End]]:
+    """Whose end is known, is to be said now, or is now. What something under way needs is kept out of sight by
+    `checkpoints` itself; here it is not even asked for."""
+    mine = Q() if owner is None else Q(workspace__owner=owner)
+    rows = Checkpoint.objects.select_related("workspace__owner").filter(
+        mine, Q(expires_at__isnull=False) | ~Q(kind="manual"), state=CheckpointState.READY, dropped_at=None)
     by_workspace: dict[str, list[Checkpoint]] = defaultdict(list)
     for row in rows.exclude(workspace__intent="deleted").iterator(chunk_size=1000):
         by_workspace[row.workspace_id].append(row)
     for found in by_workspace.values():
-        yield from _surplus_of(found, values(book.of(found[0].workspace.owner_id)), now)
+        yield from _ends_of(found, checkpoints.keeping(values(book.of(found[0].workspace.owner_id))), now)
 
 
-def _surplus_of(found: list[Checkpoint], terms: Mapping[str, int | None], now: datetime
-                ) -> Iterable[tuple[Checkpoint, str]]:
-    points = [Point(row.pk, row.kind, row.created_at, row.expires_at) for row in found]
-    gone = rule.surplus(points, kept_last(terms), terms["checkpoint_expiry_s"], now)
-    if not gone:
-        return
-    needed = facts.needed(found[0].workspace)
+def _ends_of(found: list[Checkpoint], keeping: Keeping, now: datetime) -> Iterable[tuple[Checkpoint, End]]:
+    points = [checkpoints.point_of(row) for row in found]
+    due = rule.ends(points, keeping, now)
+    if any(end.do is Do.ACT for end in due):
+        due = rule.ends(points, keeping, now, facts.needed(found[0].workspace))
     by_id = {row.pk: row for row in found}
-    for pk, because in rule.surplus(points, kept_last(terms), terms["checkpoint_expiry_s"], now, needed):
-        yield by_id[pk], because
-
-
-def kept_last(terms: Mapping[str, int | None]) -> dict[str, int | None]:
-    return {"auto": terms["checkpoint_keep_last"], "safety": settings.SAFETY_CHECKPOINTS_KEPT}
+    for end in due:
+        yield by_id[end.id], end
 
 
 def take_automatic(now: datetime | None = None) -> int:
@@ -216,7 +201,8 @@ def take_automatic(now: datetime | None = None) -> int:
     if turn is None:
         return 0
     try:
-        return sum(_take(row, every) for row, every in _due(policies.Book(), moment) if turn.still_ours())
+        return sum(_take(row, every) for row, every in _due(policies.Book(), moment)
+                   if turn.has_time() and turn.still_ours())
     finally:
         jobs.end(turn)
 

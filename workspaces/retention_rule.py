@@ -4,14 +4,16 @@ by its dry run, and by the API for `next_transition`.
     standby ─stop_after─▶ stopped ─trash_after─▶ trash ─purge_at─▶ purged         failed goes as stopped does
 
 Nothing is removed before its notice was given, nor before the instant that the notice named. What something else
-still needs waits. Of checkpoints, none that is referenced goes, and the newest `keep_last` of each kind stay.
+still needs waits. Of checkpoints, none that is referenced goes, and the newest `keep_last` of each kind stay; the one
+that the next will push out is told so while it is still there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from workspaces.counting import NOTHING, Count
@@ -22,6 +24,7 @@ LADDER: Mapping[str, tuple[str, str]] = {
     "failed": ("deleted", "trash_after_s"),
 }
 TRASH = "deleted"
+FAR = datetime.max.replace(tzinfo=UTC)
 
 
 class Do(StrEnum):
@@ -79,6 +82,14 @@ def purge_notice_due(purge_at: datetime | None, terms: Mapping[str, int | None],
 
 
 @dataclass(frozen=True)
+class Told:
+    """That people were told of a checkpoint's end: why, and what instant was named."""
+
+    because: str
+    at: datetime
+
+
+@dataclass(frozen=True)
 class Point:
     """A checkpoint, as far as keeping it is concerned. `kind`: manual, auto, safety."""
 
@@ -87,30 +98,81 @@ class Point:
     created_at: datetime
     expires_at: datetime | None = None
     ready: bool = True
+    told: Told | None = None
 
 
-def surplus(points: Iterable[Point], keep_last: Mapping[str, int | None], expiry_s: int | None, now: datetime,
-            referenced: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Checkpoints to remove, oldest first, and why (`expired`, `kept_last`). `keep_last` is by kind; a kind that is
-    not in it (manual) ends only by an `expires_at` somebody set. The newest safety checkpoint stays while only others
-    crowd it: it is what undoes the last restore."""
+@dataclass(frozen=True)
+class Keeping:
+    """How checkpoints are kept. `last` is by kind; a kind that is not in it (manual) ends only by an `expires_at`
+    somebody set."""
+
+    last: Mapping[str, int | None]
+    expiry_s: int | None = None
+    notice_s: int = 0
+
+
+@dataclass(frozen=True)
+class End:
+    """What to do about a checkpoint now: wait until `at`, say that it goes then (None: with the next of its kind), or
+    let it go."""
+
+    do: Do
+    id: str
+    because: str
+    at: datetime | None
+
+
+def ends(points: Iterable[Point], keeping: Keeping, now: datetime, referenced: Collection[str] = ()) -> list[End]:
+    """Of one workspace's checkpoints, oldest first: whose end is known, is to be said now, or is now (`expired`,
+    `kept_last`). None goes that was not told of, none that is referenced. The newest safety checkpoint stays while
+    only others crowd it: it is what undoes the last restore."""
     listed = sorted((p for p in points if p.ready), key=lambda p: (p.created_at, p.id))
     newest_safety = next((p.id for p in reversed(listed) if p.kind == "safety"), None)
+    newer: Counter[str] = Counter()
     found = []
-    for number, point in enumerate(listed):
-        because = _because(point, sum(p.kind == point.kind for p in listed[number + 1:]), keep_last, expiry_s, now)
-        spared = point.id in referenced or (point.id == newest_safety and because == "kept_last")
-        if because and not spared:
-            found.append((point.id, because))
-    return found
+    for point in reversed(listed):
+        end = _first(_by_time(point, keeping, now),
+                     None if point.id == newest_safety else _by_number(point, newer[point.kind], keeping, now))
+        newer[point.kind] += 1
+        if end is not None and not (end.do is Do.ACT and point.id in referenced):
+            found.append(end)
+    return found[::-1]
 
 
-def _because(point: Point, newer: int, keep_last: Mapping[str, int | None], expiry_s: int | None,
-             now: datetime) -> str:
-    if point.expires_at is not None:
-        if now >= point.expires_at:
-            return "expired"
-    elif point.kind in keep_last and expiry_s is not None and now >= point.created_at + timedelta(seconds=expiry_s):
-        return "expired"
-    most = keep_last.get(point.kind)
-    return "kept_last" if most is not None and newer >= most else ""
+def end_by_time(point: Point, keeping: Keeping) -> datetime | None:
+    """When it goes, whatever else there is."""
+    if point.expires_at is not None or point.kind not in keeping.last or keeping.expiry_s is None:
+        return point.expires_at
+    return point.created_at + timedelta(seconds=keeping.expiry_s)
+
+
+def _first(by_time: End | None, by_number: End | None) -> End | None:
+    """What is to be done now comes before what is waited for."""
+    found = [end for end in (by_time, by_number) if end is not None]
+    now = (end for end in found if end.do is not Do.WAIT)
+    return next(now, min(found, key=lambda end: end.at or FAR, default=None))
+
+
+def _by_time(point: Point, keeping: Keeping, now: datetime) -> End | None:
+    at = end_by_time(point, keeping)
+    if at is None:
+        return None
+    lead = min(timedelta(seconds=keeping.notice_s), max(NOTHING, at - point.created_at))
+    told = point.told
+    if told is None or told.because != "expired" or told.at < at:
+        if now < at - lead:
+            return End(Do.WAIT, point.id, "expired", at)
+        return End(Do.NOTIFY, point.id, "expired", at if now < at else now + lead)
+    return End(Do.ACT if now >= told.at else Do.WAIT, point.id, "expired", told.at)
+
+
+def _by_number(point: Point, newer: int, keeping: Keeping, now: datetime) -> End | None:
+    """Those of a kind are a window that rolls on: the last in it is told that the next one pushes it out."""
+    most = keeping.last.get(point.kind)
+    if most is None or newer < most - 1:
+        return None
+    if newer < most:
+        return End(Do.NOTIFY, point.id, "kept_last", None) if point.told is None else None
+    if point.told is None:
+        return End(Do.NOTIFY, point.id, "kept_last", now + timedelta(seconds=keeping.notice_s))
+    return End(Do.ACT if now >= point.told.at else Do.WAIT, point.id, "kept_last", point.told.at)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from sandboxes import machines
 from sandboxes.lifecycle import Phase
-from workspaces import events, nudges, policies, quota
+from workspaces import events, nudges, policies, quota, tally
 from workspaces import wake as bell
 from workspaces.actors import SYSTEM, Actor
 from workspaces.announce import announce
@@ -93,9 +93,9 @@ def standby(actor: Actor, workspace: Workspace, *, cause: str = "") -> tuple[Wor
     return row, answer
 
 
-def put_to_rest(actor: Actor, workspace: Workspace, *, cause: str) -> tuple[Workspace, Answer]:
+def put_to_rest(actor: Actor, workspace: Workspace, *, cause: str, memory: bool = True) -> tuple[Workspace, Answer]:
     """What the idle rule asks for: with memory where its host keeps memory, else without."""
-    keeps = machines.believed(workspace.pk, workspace.generation).can_park
+    keeps = memory and machines.believed(workspace.pk, workspace.generation).can_park
     return (standby if keeps else stop)(actor, workspace, cause=cause)
 
 
@@ -183,6 +183,7 @@ def note_memory_lost(workspace: Workspace, end_reason: str) -> None:
 
 def note_standby_failed(workspace: Workspace, reason: str, detail: str) -> None:
     """It runs on as if nobody had asked; whoever asked may ask again."""
+    tally.note_rest_failed(workspace.pk, reason, timezone.now())
     set_intent(workspace, "running", SYSTEM, f"standby failed: {reason}")
     events.append(workspace, "workspace.standby_failed", SYSTEM, {"reason": reason, "detail": detail})
 

@@ -1,9 +1,14 @@
-"""Counts as rows: reads and writes Tally, many at a time. Called by idle, retention and outlook."""
+"""Counts as rows: reads and writes Tally, many at a time. Called by idle, retention and outlook; services and reconcile
+say how going to rest went.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
+
+from django.db.models import F
 
 from workspaces.counting import NOTHING, Count, Marks
 from workspaces.models import Workspace
@@ -42,6 +47,16 @@ def keep(looked: Iterable[tuple[Workspace, Count, Mapping[str, Any]]], before: M
     for pks, values in ((anew, {"since": at, "lag": NOTHING}), (seen, {"seen_at": at})):
         if pks:
             Tally.objects.filter(pk__in=pks).update(**values)
+
+
+def note_rest_failed(workspace_id: str, reason: str, now: datetime) -> None:
+    Tally.objects.filter(pk=workspace_id).update(
+        rest_failures=F("rest_failures") + 1, rest_failed_at=now, rest_failed_reason=reason[:60])
+
+
+def note_rested(workspace_id: str) -> None:
+    Tally.objects.filter(pk=workspace_id, rest_failures__gt=0).update(
+        rest_failures=0, rest_failed_at=None, rest_failed_reason="")
 
 
 def _changes(row: Tally, count: Count, said: Mapping[str, Any]) -> set[str]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils import timezone
 
-from workspaces import approvals, audit, checkpoints, members, notices, wake
+from workspaces import approvals, audit, members, notices, wake
 from workspaces import idle as idle_work
 from workspaces import reconcile as work
 from workspaces import retention as retention_work
@@ -74,4 +74,3 @@ def tidy() -> None:
     IdempotencyKey.objects.filter(created_at__lt=now - IDEMPOTENCY_LIFETIME).delete()
     SignInFailures.objects.filter(window_ends_at__lt=now).delete()
     audit.retain(now)
-    checkpoints.expire(now)

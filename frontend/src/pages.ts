@@ -16,7 +16,7 @@ import { loadAll, loadOne, wantsTerminal } from "./commands/workspaces";
 import { coalesced, homeFeed, workspaceFeed, type FeedHooks } from "./events/feed";
 import { timeStep } from "./state/time-steps";
 import type { BerthEvent } from "./state/types";
-import { isLeftAlone } from "./state/words";
+import { canStart, isLeftAlone } from "./state/words";
 import { onLookChange } from "./views/theme";
 
 const burstMs = 80;
@@ -85,14 +85,15 @@ function whenRunning(context: Context, id: string): () => void {
     if (!isLeftAlone(now)) terminals.reconnectAll();
     was = now;
     if (now === "running") void began(context, id);
+    else if (canStart(now)) void files.look(context);
   };
 }
 
 async function began(context: Context, id: string): Promise<void> {
   const again = context.store.get().home !== "";
   // While it was away its disk may have become another (a restore): open files follow, or say so.
-  if (again) for (const tab of context.store.get().tabs) void editor.changedUnderneath(context, tab.path, "", "");
-  await Promise.all([again ? files.refresh(context) : files.root(context), terminals.find(context)]);
+  if (again) for (const tab of context.store.get().tabs) void editor.beganToRun(context, tab);
+  await Promise.all([files.look(context), terminals.find(context)]);
   if (wantsTerminal(id) && context.store.get().terminals.every((tab) => tab.status === "ended")) await terminals.openShell(context);
 }
 

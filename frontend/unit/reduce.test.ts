@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Action } from "../src/state/actions";
 import { keptEvents } from "../src/state/activity";
 import { emptyPage, initialState } from "../src/state/initial";
+import { fileSource } from "../src/state/files";
 import { reduce } from "../src/state/reduce";
 import type { BerthEvent, Exec, FileEntry, State, Workspace } from "../src/state/types";
 
@@ -142,5 +143,15 @@ describe("page", () => {
     const state = after(start(), { type: "dialog.opened", dialog: { kind: "create" } }, { type: "dialog.failed", problem: "taken" }, { type: "dialog.closed" });
     expect(state.dialog).toBeNull();
     expect(state.dialogProblem).toBe("");
+  });
+});
+
+describe("files", () => {
+  it("are read in what runs, on the disk of what sleeps, and nowhere on the way between", () => {
+    const at = (state: Workspace["state"]): string | null =>
+      fileSource(after(start({ page: "workspace", workspace: "a" }), { type: "workspace.changed", workspace: workspace("a", state) }));
+    expect([at("running"), at("standby"), at("stopped"), at("failed")]).toEqual(["live", "disk", "disk", "disk"]);
+    expect([at("waking"), at("parking"), at("stopping"), at("restoring"), at("deleted")]).toEqual([null, null, null, null, null]);
+    expect(fileSource(start({ page: "workspace", workspace: "a" }))).toBeNull();
   });
 });

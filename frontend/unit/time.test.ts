@@ -151,3 +151,21 @@ describe("activity", () => {
       .toMatchObject({ text: "Restore failed: nothing was changed", detail: "No space." });
   });
 });
+
+describe("what policy takes", () => {
+  const words = (data: Record<string, unknown>): string => stepsOf([event(1, "retention.notice", data)])[0]?.text ?? "";
+
+  it("is told before, with its instant where there is one", () => {
+    expect(words({ to: "deleted", at: "2026-01-03T12:00:00Z" })).toMatch(/^Goes to the trash at .+ unless it is started$/);
+    expect(words({ to: "deleted", at: "2026-01-03T12:00:00Z", checkpoint: "c", name: "green", kind: "manual" })).toMatch(/^Checkpoint “green” is removed at /);
+    expect(words({ to: "deleted", at: null, checkpoint: "c", name: "", kind: "auto" })).toBe("Automatic checkpoint goes when the next one is taken");
+  });
+
+  it("and a rest that failed says when it is tried again", () => {
+    const failed = { kind: "standby_failed", detail: "It could not go to standby 2 times in a row: disk_full.", until: "2026-01-01T12:10:00Z" };
+    const next = { to: "standby", at: "2026-01-01T12:10:00Z", because: "standby_failed" };
+    const box = { next_transition: next, awake_because: [failed] } as unknown as Workspace;
+    expect(comingWords(box, now)).toBe("goes to standby in 10 min. as it could not before");
+    expect(comingWords({ ...box, next_transition: null } as Workspace, now)).toContain("2 times in a row");
+  });
+});

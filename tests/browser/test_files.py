@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.conftest import Watch
-from tests.browser.hands import banner, entry, open_file, open_workspace, tab, type_at_end
+from tests.browser.hands import banner, entry, open_file, open_workspace, state_of, tab, type_at_end
 
 Put = Callable[[str, bytes], None]
 Read = Callable[[str], bytes]
@@ -262,13 +262,39 @@ def test_unsaved_text_is_not_lost_by_closing(page: Page, workspace: dict[str, An
     assert asked == ["beforeunload"]
 
 
-def test_a_stopped_workspace_keeps_its_page_and_asks_nothing_of_the_guest(
-        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:  # 072
+def test_a_sleeping_workspace_shows_its_disk_to_be_read_and_becomes_editable_when_it_wakes(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client, put: Put, read: Read) -> None:  # 072
+    put("/home/user/src/main.py", b"print('one')\n")
+    put("/home/user/notes.txt", b"first\n")
     agent.post(f"/workspaces/{workspace['id']}/stop?wait=true")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"/workspaces/{workspace['id']}")
     expect(page.get_by_role("button", name="Start the workspace")).to_be_visible()
     expect(page.locator(".step").first).to_be_visible()
-    assert not [url for url in asked if "/files" in url or "/execs" in url]
-    assert agent.get(f"/workspaces/{workspace['id']}").json()["state"] == "stopped"
+    bar = page.get_by_role("region", name="Files").get_by_role("status")
+    expect(bar).to_contain_text("Asleep: reading the disk.")
+    entry(page, "src").click()
+    expect(open_file(page, "main.py")).to_contain_text("print('one')")
+    said = page.locator(".editor-pane .banner")
+    expect(said).to_contain_text("to be read, not changed")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(0)
+    type_at_end(page, "typed in vain")
+    expect(page.locator(".cm-content")).not_to_contain_text("in vain")
+    for gone in ("New file", "New folder"):
+        expect(page.get_by_role("button", name=gone, exact=True)).to_be_disabled()
+    entry(page, "main.py").hover()
+    expect(page.get_by_role("button", name="Download main.py")).to_be_visible()
+    expect(page.get_by_role("button", name="Delete main.py")).to_have_count(0)
+    page.keyboard.press("F2")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert not [url for url in asked if "/execs" in url or "/files" in url.replace("/checkpoints/head/files", "")]
+    assert agent.get(f"/workspaces/{workspace['id']}").json()["state"] == "stopped", "reading woke nobody"
+    bar.get_by_role("button", name="Start to edit").click()
+    expect(state_of(page)).to_have_text("Running")
+    expect(bar).to_have_count(0)
+    expect(said).to_have_count(0)
+    type_at_end(page, "print('two')")
+    page.keyboard.press("Control+s")
+    saved(page, "main.py")
+    assert read("/home/user/src/main.py") == b"print('one')\nprint('two')"

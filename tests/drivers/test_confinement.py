@@ -162,6 +162,17 @@ async def test_a_guest_cannot_change_memory_that_others_share(qemu_world: World,
         os.close(fd)
 
 
+async def test_a_guest_that_takes_all_its_memory_loses_the_greedy_program_and_nothing_else(qemu_world: World, pair):
+    """Field case 098: the limit of the body leaves room beside the guest's memory, so the guest's own killer acts."""
+    _, spec, machine = pair[0]
+    pid = machine.pid
+    guest = await qemu_world.guest(machine)
+    assert await guest.run("tail /dev/zero; echo ended $?") == "ended 137"
+    assert await guest.run("head -c 30000000 /dev/zero | wc -c") == "30000000", "and there is memory again"
+    assert machine.body.alive() and machine.pid == pid
+    assert launch.limits_of(spec.shape).memory_bytes > spec.shape.memory_mib << 20
+
+
 async def test_a_guest_without_an_uplink_reaches_nothing_but_its_own_tap(qemu_world: World, pair):
     guest = await qemu_world.guest(pair[0][2])
     assert await guest.run("ip -o -4 route show default 2>/dev/null | wc -l") == "0"

@@ -193,13 +193,15 @@ async def test_a_capture_or_a_rest_that_fails_leaves_the_machine_running_on_a_di
 
 async def test_a_capture_without_room_is_refused_before_the_machine_is_paused(qemu_world: World, tmp_path: Path,
                                                                             monkeypatch):
+    """Field case 079: with the amount, and the machine goes on."""
     world, driver = qemu_world, qemu_world.driver()
     home, spec = world.machine()
     machine = await driver.launch(home, spec, silent)
     monkeypatch.setattr(space, "free_bytes", lambda folder: space.MARGIN_BYTES + (100 << 20))
     before = sorted(os.listdir(home.disk))
-    with pytest.raises(DiskFull):
+    with pytest.raises(DiskFull, match=r"needs \d+ MiB and the host has 100 MiB to give"):
         await machine.capture(tmp_path / "capture")
+    assert machine.body.alive()
     assert sorted(os.listdir(home.disk)) == before
 
 

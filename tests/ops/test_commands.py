@@ -49,10 +49,30 @@ def test_a_token_that_cannot_be_made_leaves_stdout_empty(data: Path) -> None:
 def test_status_of_nothing_is_an_answer_and_an_exit_code(tmp_path: Path) -> None:
     done = command(tmp_path, "status", "--json")
     facts = json.loads(done.stdout)
-    assert done.returncode == 1
-    assert facts["running"] is False
+    assert (done.returncode, done.stderr) == (3, "")
+    assert (facts["running"], facts["set_up"]) == (False, False)
     assert {process["name"] for process in facts["processes"]} >= {"supervisor", "hostd", "gateway"}
     assert facts["workspaces"] == {}
+    said = command(tmp_path, "status")
+    assert (said.returncode, said.stderr) == (3, "")
+    assert said.stdout == f"Nothing was set up yet in {tmp_path}. ./berth up does it.\n"
+
+
+def test_status_after_a_set_up_that_was_cut_off_before_its_database_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "secret_key").write_text("half a set-up")
+    done = command(tmp_path, "status")
+    assert (done.returncode, done.stderr) == (3, "") and "Nothing was set up yet" in done.stdout
+
+
+def test_status_of_a_database_that_cannot_be_read_says_so_in_a_line(data: Path, tmp_path: Path) -> None:
+    assert command(data, "token", "ann").returncode == 0
+    whole = command(data, "status", "--json")
+    assert (whole.returncode, json.loads(whole.stdout)["set_up"]) == (1, True), "set up, and not running"
+    (tmp_path / "database.stamp").write_text("as if")
+    (tmp_path / "db.sqlite3").write_bytes(b"this was a database once")
+    broken = command(tmp_path, "status")
+    assert (broken.returncode, broken.stderr) == (1, "")
+    assert "database cannot be read: " in broken.stdout and "Traceback" not in broken.stdout
 
 
 def test_down_of_nothing_is_fine(tmp_path: Path) -> None:

@@ -93,6 +93,19 @@ def test_the_environment_of_the_checks_serves_every_other_command(tree: Tree) ->
     assert tree.uv_calls() == []
 
 
+def test_an_environment_of_the_checks_keeps_their_tools_when_a_commit_changes_the_locks(tree: Tree) -> None:
+    tree.run("test")
+    tree.calls.unlink()
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        (tree.folder / name).write_text(f"# another {name}\n")
+    assert tree.run("status").returncode == 0
+    assert tree.uv_calls() == ["pip"]
+    assert tree.calls.read_text().splitlines()[-1].split()[-1] == "requirements-dev.lock"
+    tree.calls.unlink()
+    tree.run("test")
+    assert tree.uv_calls() == [], "it is whole again"
+
+
 def test_the_environment_of_a_plain_run_is_completed_for_the_checks(tree: Tree) -> None:
     tree.run("status")
     tree.run("test")

@@ -14,7 +14,7 @@ from django.test import Client
 
 from sandboxes import machines
 from tests.upstairs.hostd import Hostd
-from workspaces import reconcile, selectors, services, tokens, wake
+from workspaces import jobs, policies, reconcile, selectors, services, tokens, wake
 from workspaces.actors import Actor
 from workspaces.models import User, Workspace
 
@@ -26,6 +26,12 @@ def bell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     rung: list[str] = []
     monkeypatch.setattr(wake, "ring", rung.append)
     return rung
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn's budget is for workers; on a busy machine it would make a test's one turn two."""
+    monkeypatch.setattr(jobs, "BUDGET_S", 600.0)
 
 
 @pytest.fixture(scope="session")
@@ -151,3 +157,18 @@ def eventually(what: str, look: Callable[[], Any], deadline_s: float = 30.0) -> 
             return value
         assert time.monotonic() < end, f"never happened: {what}"
         time.sleep(0.02)
+
+
+@pytest.fixture
+def asleep(ann: User) -> Workspace:
+    """Stopped, as far as its row knows; no host is needed."""
+    row, _ = services.stop(actor(ann), make(ann))
+    Workspace.objects.filter(pk=row.pk).update(state="stopped")
+    return Workspace.objects.get(pk=row.pk)
+
+
+@pytest.fixture
+def short(root: User) -> None:
+    policies.put(actor(root), "default", {
+        "stop_after_s": {"value": 3600}, "trash_after_s": {"value": 7200}, "notice_s": {"value": 1800},
+        "purge_after_s": {"value": 86400}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from tests.upstairs.conftest import Api, actor, converge, eventually
 from tests.upstairs.hostd import Hostd
 from workspaces import holds, idle, jobs, services
 from workspaces.counting import MOST, Count, Marks, look
-from workspaces.idle_rule import Do, Hold, Situation, verdict
+from workspaces.idle_rule import Do, Failed, Hold, Situation, verdict
 from workspaces.models import Event, User, Workspace
 from workspaces.models_policy import Job, Tally
+from workspaces.tally import note_rested
 
 NOON = datetime(2031, 5, 1, 12, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)
@@ -64,6 +66,22 @@ def test_a_hold_that_ended_keeps_nothing_and_one_that_ends_is_when_it_rests() ->
     assert verdict(ended, QUARTER, NOON).do is Do.STANDBY
     held = verdict(situation(holds=(Hold("a", NOON + seconds(60)), Hold("b", NOON + seconds(90)))), QUARTER, NOON)
     assert (held.at, held.because) == (NOON + seconds(90), "hold")
+
+
+def test_a_standby_that_failed_is_tried_again_later_each_time_and_never_later_than_in_four_hours() -> None:
+    waits = [(Failed(times, NOON).again_at - NOON).total_seconds() / 60 for times in range(1, 9)]
+    assert waits == [5, 10, 20, 40, 80, 160, 240, 240]
+    assert Failed(10**6, NOON).again_at == NOON + timedelta(hours=4)
+    failed = situation(timedelta(hours=1), failed=Failed(4, NOON - timedelta(minutes=39), "disk_full"))
+    kept = verdict(failed, QUARTER, NOON)
+    assert (kept.do, kept.at, kept.because) == (Do.KEEP, NOON + seconds(60), "standby_failed")
+    assert (kept.awake[0].kind, kept.awake[0].until) == ("standby_failed", kept.at)
+    assert "4 times" in kept.awake[0].detail and "disk_full" in kept.awake[0].detail
+    assert verdict(failed, QUARTER, NOON + seconds(60)).do is Do.STANDBY
+    back = situation(timedelta(hours=1), failed=Failed(4, NOON + timedelta(days=3)))
+    assert verdict(back, QUARTER, NOON).do is Do.STANDBY, "a clock that went back keeps nothing awake for days"
+    suspended = verdict(situation(owner_active=False, failed=Failed(1, NOON)), QUARTER, NOON)
+    assert (suspended.do, suspended.to) == (Do.STOP, "stopped"), "a suspended owner's goes to rest without its memory"
 
 
 def test_never_is_never_and_a_suspended_owner_is_at_once() -> None:
@@ -336,6 +354,29 @@ def test_where_hosts_keep_memory_it_is_standby_that_is_wanted(running: Workspace
     Host.objects.update(capabilities={**host.capabilities, "memory_images": True})
     rounds(now_of(running), 93)
     assert fresh(running).intent == "standby"
+
+
+def test_a_standby_that_fails_again_and_again_is_asked_for_less_and_less_and_says_so(
+        running: Workspace, ann: User, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    Host.objects.update(capabilities={**Host.objects.get().capabilities, "memory_images": True})
+    Workspace.objects.filter(pk=running.pk).update(idle={"standby_after_s": 60})
+    now, tried = now_of(running), []
+    for _ in range(5400 // 10):
+        now += LOOK
+        monkeypatch.setattr("workspaces.services.timezone.now", lambda now=now: now)
+        idle.run(now)
+        row = fresh(running)
+        if row.intent == "standby":
+            tried.append((now - now_of(running)).total_seconds())
+            services.note_standby_failed(row, "disk_full", "no space is left")
+            Workspace.objects.filter(pk=row.pk).update(state="running")
+    gaps = [round((after - before) / 60) for before, after in pairwise(tried)]
+    assert gaps == [5, 10, 20, 40], tried
+    said = Api(ann)("GET", f"workspaces/{running.pk}").json()
+    assert [one["kind"] for one in said["awake_because"]] == ["standby_failed"]
+    assert "disk_full" in said["awake_because"][0]["detail"]
+    note_rested(running.pk)
+    assert Tally.objects.get().rest_failures == 0
 
 
 def test_a_real_exec_on_a_real_host_keeps_it_and_its_end_lets_it_go(running: Workspace, hostd: Hostd) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.upstairs.conftest import Api, actor, make, person
 from tests.upstairs.test_parallel import at_once
-from workspaces import checkpoints, policies, quota, services
+from workspaces import checkpoints, forks, policies, quota, services
 from workspaces.api.errors import Problem
 from workspaces.models import Checkpoint, Event, User, Workspace
 from workspaces.policy import QUOTAS, Amount, excess
@@ -127,6 +127,17 @@ def test_checkpoints_count_with_the_blocks_that_they_alone_hold(api: Api, ann: U
     assert {one["workspace"] for one in refused["counted"]} == {workspace.pk}
     services.delete(actor(ann), workspace)
     assert quota.used_by(ann).checkpoints == 0
+
+
+def test_a_layer_that_forks_share_is_charged_once_to_the_checkpoint_that_holds_it(ann: User) -> None:
+    workspace = make(ann)
+    origin = point(workspace, disk_bytes=3 * 2**30, memory_bytes=0, shape=checkpoints.shape_of(workspace))
+    before = quota.used_by(ann)
+    made = forks.fork(actor(ann), workspace, "copy", 3, origin)
+    after = quota.used_by(ann)
+    assert (before.disk_gib, before.checkpoints) == (13, 1)
+    disks = sum(one.disk_gib for one in made)
+    assert (after.disk_gib, after.checkpoints) == (13 + disks, 1), "their disks, and no copy of the layer"
 
 
 def test_no_limit_is_no_limit(api: Api, root: User, settings: Any) -> None:

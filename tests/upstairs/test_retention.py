@@ -7,21 +7,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.core import mail
 from django.core.management import call_command
 from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.upstairs.conftest import Api, actor, make
-from workspaces import checkpoints, forecast, notices, policies, retention, services
+from tests.upstairs.laid_down import DAY, HOUR, MINUTE, notices_of, turns
+from workspaces import checkpoints, policies, retention, services
 from workspaces.counting import Count, Marks, look
-from workspaces.models import Checkpoint, Event, User, Workspace
+from workspaces.models import Event, User, Workspace
 from workspaces.models_policy import Job, Tally
-from workspaces.retention_rule import LADDER, Do, Notice, Point, next_step, purge_notice_due, surplus
+from workspaces.retention_rule import (
+    LADDER,
+    Do,
+    Notice,
+    next_step,
+    purge_notice_due,
+)
 
 NOON = datetime(2031, 5, 1, 12, tzinfo=UTC)
-DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 
 
 # -- the rule, pure -------------------------------------------------------------------------------------------------
@@ -120,71 +125,11 @@ def test_the_end_of_the_trash_is_said_once_and_only_before_it() -> None:
     assert not purge_notice_due(NOON, terms, None, NOON) and not purge_notice_due(None, terms, None, NOON)
 
 
-points = st.lists(st.builds(
-    Point, id=st.uuids().map(str), kind=st.sampled_from(["manual", "auto", "auto", "safety"]),
-    created_at=st.integers(-10**6, 10**6).map(lambda s: NOON + timedelta(seconds=s)),
-    expires_at=st.none() | st.integers(-10**6, 10**6).map(lambda s: NOON + timedelta(seconds=s)),
-    ready=st.booleans()), max_size=30, unique_by=lambda p: p.id)
-
-
-@given(points, st.none() | st.integers(0, 6), st.none() | st.integers(60, 10**6), st.data())
-@settings(max_examples=600, deadline=None)
-def test_of_checkpoints_only_what_is_expired_or_crowded_out_goes_and_nothing_that_is_needed(
-        found: list[Point], most: int | None, expiry_s: int | None, data: st.DataObject) -> None:
-    needed = data.draw(st.sets(st.sampled_from([p.id for p in found]))) if found else set()
-    gone = dict(surplus(found, {"auto": most, "safety": most}, expiry_s, NOON, needed))
-    by_id = {p.id: p for p in found}
-    for pk, because in gone.items():
-        point = by_id[pk]
-        assert point.ready and pk not in needed
-        if because == "expired":
-            ends = point.expires_at or point.created_at + timedelta(seconds=expiry_s or 0)
-            assert ends <= NOON and (point.kind != "manual" or point.expires_at is not None)
-        else:
-            assert point.kind != "manual" and most is not None
-            newer = [p for p in found if p.ready and p.kind == point.kind
-                     and (p.created_at, p.id) > (point.created_at, pk)]
-            assert len(newer) >= most
-    for kind in ("auto", "safety"):
-        kept = [p for p in found if p.ready and p.kind == kind and p.id not in gone and p.id not in needed]
-        assert most is None or len(kept) <= max(most, kind == "safety")
-    newest = max((p for p in found if p.ready and p.kind == "safety"), key=lambda p: (p.created_at, p.id), default=None)
-    assert newest is None or gone.get(newest.id) != "kept_last"
-
-
 # -- end to end -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def asleep(ann: User) -> Workspace:
-    """Stopped, as far as its row knows; no host is needed."""
-    row, _ = services.stop(actor(ann), make(ann))
-    Workspace.objects.filter(pk=row.pk).update(state="stopped")
-    return Workspace.objects.get(pk=row.pk)
-
-
-@pytest.fixture
-def short(root: User) -> None:
-    policies.put(actor(root), "default", {
-        "stop_after_s": {"value": 3600}, "trash_after_s": {"value": 7200}, "notice_s": {"value": 1800},
-        "purge_after_s": {"value": 86400}})
 
 
 def fresh(workspace: Workspace) -> Workspace:
     return Workspace.objects.get(pk=workspace.pk)
-
-
-def turns(start: datetime, until: datetime, gap: timedelta = 3 * MINUTE) -> datetime:
-    """A turn each few minutes; the instant at which the next would be."""
-    now = start
-    while now <= until:
-        retention.run(now)
-        now += gap
-    return now
-
-
-def notices_of(workspace: Workspace) -> list[dict[str, Any]]:
-    return list(Event.objects.filter(workspace=workspace, kind="retention.notice").values_list("data", flat=True))
 
 
 def test_stopped_goes_to_the_trash_after_its_notice_and_says_why(asleep: Workspace, short: None) -> None:
@@ -288,86 +233,6 @@ def test_two_schedulers_give_one_notice_and_make_one_delete(asleep: Workspace, s
     assert len(notices_of(asleep)) == 1
     assert Event.objects.filter(workspace=asleep, kind="workspace.deleted").count() == 1
     assert Job.objects.get(pk="retention").expires_at is None
-
-
-def test_notices_are_mailed_once_to_those_who_have_an_address(asleep: Workspace, short: None, ann: User,
-                                                              settings: Any) -> None:
-    settings.EMAIL_HOST = "mail.example.org"
-    ann.email = "ann@example.org"
-    ann.save()
-    start = timezone.now()
-    now = turns(start, start + 100 * MINUTE)
-    assert notices.mail(now) == 1 and notices.mail(now + HOUR) == 0
-    letter = mail.outbox[0]
-    assert letter.to == ["ann@example.org"] and asleep.pk in letter.body and "goes to the trash" in letter.body
-
-
-def test_a_mail_that_fails_is_tried_again_and_without_a_server_none_is(asleep: Workspace, short: None, ann: User,
-                                                                      settings: Any,
-                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    start = timezone.now()
-    assert notices.mail(start) == 0
-    settings.EMAIL_HOST = "mail.example.org"
-    User.objects.filter(pk=ann.pk).update(email="ann@example.org")
-    now = turns(start, start + 100 * MINUTE)
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise OSError("no route")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(notices, "send_mail", refuse)
-        assert notices.mail(now) == 0
-    assert notices.mail(now + HOUR) == 1 and len(mail.outbox) == 1
-
-
-def point(workspace: Workspace, kind: str, age: timedelta, **more: Any) -> Checkpoint:
-    row = Checkpoint.objects.create(workspace=workspace, kind=kind, state="ready", actor_type="system",
-                                    actor_name="test", **more)
-    Checkpoint.objects.filter(pk=row.pk).update(created_at=timezone.now() - age)
-    return row
-
-
-def test_checkpoints_are_thinned_out_by_policy_with_an_event_each(asleep: Workspace, root: User) -> None:
-    policies.put(actor(root), "default", {"checkpoint_keep_last": {"value": 2},
-                                          "checkpoint_expiry_s": {"value": 10 * 86400}})
-    kept = [point(asleep, "auto", n * HOUR) for n in (1, 2)]
-    crowded = point(asleep, "auto", 3 * HOUR)
-    own = point(asleep, "manual", 400 * DAY)
-    ended = point(asleep, "manual", DAY, expires_at=timezone.now() - MINUTE)
-    old = point(asleep, "safety", 11 * DAY)
-    found, complete = forecast.forecast(policies.Book(), timezone.now(), 30 * DAY)
-    assert complete and {one.id for one in found if one.at <= timezone.now()} == {crowded.pk, ended.pk, old.pk}
-    retention.run()
-    left = set(Checkpoint.objects.filter(dropped_at=None).values_list("pk", flat=True))
-    assert left == {own.pk, *(one.pk for one in kept)}
-    said = {one["checkpoint"]: one["because"] for one in
-            Event.objects.filter(kind="checkpoint.deleted").values_list("data", flat=True)}
-    assert said == {crowded.pk: "kept_last", ended.pk: "expired", old.pk: "expired"}
-
-
-def test_the_end_of_ones_own_checkpoint_is_said_once_before_it_and_again_when_it_was_moved(asleep: Workspace,
-                                                                                            root: User) -> None:
-    policies.put(actor(root), "default", {"notice_s": {"value": 1800}})
-    now = timezone.now()
-    own = point(asleep, "manual", DAY, expires_at=now + HOUR, name="mine")
-    turns(now, now + 27 * MINUTE)
-    assert notices_of(asleep) == []
-    turns(now + 31 * MINUTE, now + 55 * MINUTE)
-    assert [(one["checkpoint"], one["at"]) for one in notices_of(asleep)] == [
-        (own.pk, (now + HOUR).isoformat())]
-    Checkpoint.objects.filter(pk=own.pk).update(expires_at=now + 2 * HOUR)
-    turns(now + 58 * MINUTE, now + 118 * MINUTE)
-    assert len([one for one in notices_of(asleep) if "checkpoint" in one]) == 2
-    assert Checkpoint.objects.get(pk=own.pk).dropped_at is None
-    turns(now + 121 * MINUTE, now + 124 * MINUTE)
-    assert Checkpoint.objects.get(pk=own.pk).dropped_at is not None
-
-
-def test_a_checkpoint_that_a_fork_begins_from_is_not_thinned_out(asleep: Workspace, ann: User) -> None:
-    ended = point(asleep, "auto", 400 * DAY)
-    Workspace.objects.filter(pk=make(ann, "fork").pk).update(origin_machine=asleep.pk, origin_checkpoint=ended.pk)
-    retention.run()
-    assert Checkpoint.objects.get(pk=ended.pk).dropped_at is None
 
 
 def test_the_schedule_takes_a_checkpoint_of_what_was_worked_in_and_of_nothing_else(ann: User, root: User,

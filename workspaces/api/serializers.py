@@ -195,7 +195,7 @@ class TransitionOut(serializers.Serializer[Any]):
 
 
 class AwakeOut(serializers.Serializer[Any]):
-    kind = serializers.CharField(help_text="exec, cpu, hold, activity, host or policy")
+    kind = serializers.CharField(help_text="exec, cpu, hold, activity, host, policy or standby_failed")
     detail = serializers.CharField()
     until = serializers.DateTimeField(allow_null=True)
 

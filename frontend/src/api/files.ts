@@ -6,16 +6,20 @@ import type { FileEntry } from "../state/types";
 import { ask, askJson, pathOnly } from "./client";
 import { decodePath, encodePath } from "./path";
 
-const files = (workspace: string): string => `/api/v1/workspaces/${workspace}/files`;
+/** Of what runs, or of the disk of what sleeps: that is only read, and wakes nothing. */
+export type Source = "live" | "disk";
+
+const files = (workspace: string, source: Source = "live"): string =>
+  `/api/v1/workspaces/${workspace}/${source === "disk" ? "checkpoints/head/" : ""}files`;
 
 export interface Listing extends FileEntry { entries: FileEntry[]; next?: string | null }
 
 /** What the tree shows of one folder; beyond `shownEntries` it says that there is more. */
 export const shownEntries = 2000;
 
-export async function listFolder(workspace: string, path: string): Promise<{ entries: FileEntry[]; more: boolean }> {
+export async function listFolder(workspace: string, path: string, source: Source): Promise<{ entries: FileEntry[]; more: boolean }> {
   const entries: FileEntry[] = [];
-  let next: string | null = `${files(workspace)}?path=${encodePath(path)}&limit=200`;
+  let next: string | null = `${files(workspace, source)}?path=${encodePath(path)}&limit=200`;
   while (next && entries.length < shownEntries) {
     const page: Listing = await askJson(next);
     entries.push(...page.entries.map((entry) => ({ ...entry, path: exactPath(entry) })));
@@ -35,9 +39,9 @@ export class TooLargeToEdit extends Error {
   constructor(readonly size: number) { super("too large to edit"); }
 }
 
-export async function readFile(workspace: string, path: string, limit: number): Promise<FileBody> {
+export async function readFile(workspace: string, path: string, limit: number, source: Source): Promise<FileBody> {
   const stop = new AbortController();
-  const response = await ask(contentUrl(workspace, path), { signal: stop.signal });
+  const response = await ask(contentUrl(workspace, path, source), { signal: stop.signal });
   const size = Number(response.headers.get("Content-Length") ?? "0");
   if (size > limit) {
     stop.abort();
@@ -86,6 +90,6 @@ export async function removeEntry(workspace: string, path: string, recursive: bo
   await ask(`${files(workspace)}?path=${encodePath(path)}&recursive=${recursive}`, { method: "DELETE" });
 }
 
-export function contentUrl(workspace: string, path: string): string {
-  return `${files(workspace)}/content?path=${encodePath(path)}`;
+export function contentUrl(workspace: string, path: string, source: Source = "live"): string {
+  return `${files(workspace, source)}/content?path=${encodePath(path)}`;
 }

@@ -8,6 +8,7 @@ import { said } from "../api/client";
 import { Problem } from "../api/problem";
 import { EditorSession } from "../editor/session";
 import { decodeFile, editableBytes } from "../editor/text";
+import { fileSource } from "../state/files";
 import type { EditorTab } from "../state/types";
 import { baseName, bytes as inBytes } from "../state/words";
 import { raiseProblem, type Context } from "./context";
@@ -41,7 +42,8 @@ export async function open(context: Context, path: string): Promise<void> {
 
 async function fill(context: Context, path: string): Promise<void> {
   const { page } = context.store.get();
-  const { bytes, etag } = await readFile(page.workspace, path, editableBytes);
+  const source = fileSource(context.store.get()) ?? "live";
+  const { bytes, etag } = await readFile(page.workspace, path, editableBytes, source);
   const decoded = decodeFile(bytes);
   if (!decoded) {
     const reason = `This is a binary file (${inBytes(bytes.length)}). It can be downloaded, not edited here.`;
@@ -53,8 +55,13 @@ async function fill(context: Context, path: string): Promise<void> {
     save: () => void save(context, pathOf(session)),
   });
   sessions.set(path, session);
-  change(context, path, { status: "open", readOnly: decoded.readOnly !== "", reason: decoded.readOnly });
+  const asleep = source === "disk";
+  const reason = decoded.readOnly || (asleep ? asleepReason : "");
+  session.lock(reason !== "");
+  change(context, path, { status: "open", readOnly: reason !== "", reason, fromDisk: asleep });
 }
+
+const asleepReason = "The workspace is asleep and this is its disk: to be read, not changed.";
 
 /** A renamed file keeps its session, so the session's path is looked up, never remembered. */
 function pathOf(session: EditorSession): string {
@@ -114,6 +121,11 @@ export async function changedUnderneath(context: Context, path: string, by: stri
   }
 }
 
+/** What was read from the disk becomes a text to edit; the others follow what changed meanwhile. */
+export async function beganToRun(context: Context, tab: EditorTab): Promise<void> {
+  await (tab.fromDisk ? reload(context, tab.path) : changedUnderneath(context, tab.path, "", ""));
+}
+
 /** Takes the workspace's version; undo in the editor brings the own text back. */
 export async function reload(context: Context, path: string): Promise<void> {
   const session = sessions.get(path);
@@ -121,14 +133,16 @@ export async function reload(context: Context, path: string): Promise<void> {
   try {
     const theirs = await theirVersion(context, path);
     session.load(theirs.decoded, theirs.etag);
-    change(context, path, { conflict: null, problem: "", readOnly: theirs.decoded.readOnly !== "" });
+    const reason = theirs.decoded.readOnly;
+    session.lock(reason !== "");
+    change(context, path, { conflict: null, problem: "", readOnly: reason !== "", reason, fromDisk: false });
   } catch (cause) {
     raiseProblem(context, cause);
   }
 }
 
 export async function theirVersion(context: Context, path: string) {
-  const { bytes, etag } = await readFile(context.store.get().page.workspace, path, editableBytes);
+  const { bytes, etag } = await readFile(context.store.get().page.workspace, path, editableBytes, "live");
   const decoded = decodeFile(bytes);
   if (!decoded) throw new Error("The file in the workspace is binary now; it cannot be shown as text.");
   return { decoded, etag };

@@ -3,34 +3,41 @@
 import * as api from "../api/files";
 import { said } from "../api/client";
 import { joinPath } from "../api/path";
+import { Problem } from "../api/problem";
+import { fileSource } from "../state/files";
 import { baseName, parentOf } from "../state/words";
 import { raiseProblem, throughDialog, type Context } from "./context";
 import * as editor from "./editor";
 
 export const homeFolder = "/home/user";
 
-/** A file call wakes a workspace: the tree asks only while it runs. */
-function mayAsk(context: Context): boolean {
-  const { page, workspaces } = context.store.get();
-  return workspaces[page.workspace]?.state === "running";
-}
-
 export async function list(context: Context, path: string): Promise<void> {
-  if (!mayAsk(context)) return;
   const { store } = context;
+  const source = fileSource(store.get());
+  if (!source) return;  // a file call wakes what is on its way to rest
   store.dispatch({ type: "folder.listing", path });
   try {
-    const { entries, more } = await api.listFolder(store.get().page.workspace, path);
+    const { entries, more } = await api.listFolder(store.get().page.workspace, path, source);
     store.dispatch({ type: "folder.listed", path, entries, more });
   } catch (cause) {
-    store.dispatch({ type: "folder.failed", path, problem: said(cause) });
+    store.dispatch({ type: "folder.failed", path, problem: listProblem(cause) });
   }
+}
+
+/** It was woken while its disk was asked for: the page hears of it in a moment, and reads again. */
+function listProblem(cause: unknown): string {
+  return cause instanceof Problem && cause.reason === "workspace_running" ? "It is waking; its files come in a moment." : said(cause);
 }
 
 export async function root(context: Context): Promise<void> {
   if (context.store.get().home) return;
   context.store.dispatch({ type: "tree.rooted", path: homeFolder });
   await list(context, homeFolder);
+}
+
+/** What is seen, as it is now: another body or its disk alone may say something else. */
+export function look(context: Context): Promise<void> {
+  return context.store.get().home ? refresh(context) : root(context);
 }
 
 export async function toggle(context: Context, path: string): Promise<void> {
@@ -89,7 +96,8 @@ function checkedName(name: string): string {
 export async function download(context: Context, path: string): Promise<void> {
   try {
     const link = document.createElement("a");
-    link.href = api.contentUrl(context.store.get().page.workspace, path);
+    const state = context.store.get();
+    link.href = api.contentUrl(state.page.workspace, path, fileSource(state) ?? "live");
     link.download = baseName(path);
     link.click();
   } catch (cause) {

@@ -26,6 +26,7 @@ export class EditorSession {
   etag: string;
   private saved: Text;
   private readonly language = new Compartment();
+  private readonly locked = new Compartment();
   private wasDirty = false;
 
   constructor(name: string, private decoded: Decoded, etag: string, nonce: string, private readonly hooks: EditorHooks) {
@@ -62,6 +63,11 @@ export class EditorSession {
     this.savedAs(this.view.state.doc, etag);
   }
 
+  /** Whether it may be read only. */
+  lock(readOnly: boolean): void {
+    this.view.dispatch({ effects: this.locked.reconfigure(EditorState.readOnly.of(readOnly)) });
+  }
+
   get dirty(): boolean {
     return !this.view.state.doc.eq(this.saved);
   }
@@ -90,13 +96,12 @@ export class EditorSession {
   }
 
   private stateFor(name: string, nonce: string): EditorState {
-    const readOnly = this.decoded.readOnly !== "";
     const save = { key: "Mod-s", preventDefault: true, run: () => { this.hooks.save(); return true; } };
     return EditorState.create({
       doc: this.decoded.text,
       extensions: [
         EditorState.lineSeparator.of(this.decoded.separator),
-        EditorState.readOnly.of(readOnly),
+        this.locked.of(EditorState.readOnly.of(this.decoded.readOnly !== "")),
         EditorView.cspNonce.of(nonce),
         EditorView.contentAttributes.of({ "aria-label": `Contents of ${name}` }),
         lineNumbers(), highlightSpecialChars(), history(), drawSelection(), indentOnInput(), bracketMatching(),

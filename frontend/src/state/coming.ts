@@ -10,6 +10,7 @@ const goes: Record<string, string> = {
 /** Why, after "because" or in its place. Terms of policy are named as what they count. */
 const why: Record<string, string> = {
   idle: "because idle", hold: "when the last hold ends", owner_suspended: "because its owner is suspended",
+  standby_failed: "as it could not before",
   stop_after: "after long standby", trash_after: "after being unused for long", trash: "as the trash is emptied",
 };
 
@@ -26,7 +27,7 @@ function awakeWords(awake: Awake[]): string {
   if (!first || first.kind === "policy" || first.kind === "host") return "";
   if (first.kind === "exec") return `stays awake: ${readable(first.detail)}`;
   if (first.kind === "cpu") return "stays awake: busy";
-  return first.kind === "hold" ? `stays awake: ${readable(first.detail)}` : "";
+  return ["hold", "standby_failed"].includes(first.kind) ? `stays awake: ${readable(first.detail)}` : "";
 }
 
 /** All that keeps it awake, a line each: for the tooltip of the words above. */

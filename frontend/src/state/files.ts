@@ -2,8 +2,16 @@
 
 import type { Action } from "./actions";
 import type { EditorTab, FileEntry, State, TreeFolder } from "./types";
+import { canStart } from "./words";
 
 const unknownFolder: TreeFolder = { open: false, status: "unknown", entries: [], more: false, problem: "" };
+
+/** Where files are read now: in what runs, on the disk of what sleeps, or (on the way between) nowhere. */
+export function fileSource(state: State): "live" | "disk" | null {
+  const now = state.workspaces[state.page.workspace]?.state;
+  if (!now) return null;
+  return now === "running" ? "live" : canStart(now) ? "disk" : null;
+}
 
 export function reduceFiles(state: State, action: Action): State {
   switch (action.type) {
@@ -59,7 +67,7 @@ function sorted(entries: FileEntry[]): FileEntry[] {
 function withTab(state: State, path: string): State {
   if (state.tabs.some((tab) => tab.path === path)) return state;
   const tab: EditorTab = {
-    path, status: "opening", reason: "", readOnly: false, dirty: false, saving: false, problem: "", conflict: null,
+    path, status: "opening", reason: "", readOnly: false, fromDisk: false, dirty: false, saving: false, problem: "", conflict: null,
   };
   return { ...state, tabs: [...state.tabs, tab] };
 }

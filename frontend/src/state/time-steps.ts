@@ -30,6 +30,7 @@ const kinds: Record<string, Words> = {
     text: "Started from its disk: its memory could not be used. Files are safe; what ran has ended.",
     outcome: { text: "memory dropped", tone: "bad" }, detail: whyDropped(event),
   }),
+  "retention.notice": (event) => ({ text: notice(event), detail: "by policy" }),
   "hold.added": (event) => ({ text: `Kept awake until ${clock(word(event.data["expires_at"]))}`, detail: readable(word(event.data["reason"])) }),
   "hold.removed": (event) => ({ text: "No longer kept awake", detail: readable(word(event.data["reason"])) }),
   "hold.expired": (event) => ({ text: "No longer kept awake: its time is over", detail: readable(word(event.data["reason"])) }),
@@ -61,6 +62,20 @@ function gone(event: BerthEvent): string {
   const because = word(event.data["because"]);
   if (because === "kept_last") return "newer ones are kept";
   return because === "expired" ? "its time was over" : "";
+}
+
+const goes: Record<string, string> = {
+  stopped: "Is stopped", deleted: "Goes to the trash", purged: "Is removed for good",
+};
+
+/** What policy will take, told before it does. Without an instant it is the next automatic checkpoint that pushes one out. */
+function notice(event: BerthEvent): string {
+  const at = word(event.data["at"]);
+  if (typeof event.data["checkpoint"] !== "string") {
+    return `${goes[word(event.data["to"])] ?? `Becomes ${readable(word(event.data["to"]))}`} at ${clock(at)} unless it is started`;
+  }
+  const what = checkpoint(event).text;
+  return at ? `${what} is removed at ${clock(at)}` : `${what} goes when the next one is taken`;
 }
 
 const dropped: Record<string, string> = {

@@ -220,6 +220,8 @@ export interface EditorTab {
   /** Why it cannot be shown, or why it is read-only. */
   reason: string;
   readOnly: boolean;
+  /** Read from the disk of a sleeping workspace: read-only until it runs and the file is read anew. */
+  fromDisk: boolean;
   dirty: boolean;
   saving: boolean;
   problem: string;

@@ -1,7 +1,8 @@
 """`ensure`: the one door to a built guest image. Called by hostd, `berth up` and the tests.
 
 Idempotent and safe beside another `ensure` on the same cache (a lock on the folder); a build that was cut off leaves
-nothing but a folder that the next one removes.
+nothing but a folder that the next one removes. Each build also removes images that nobody has used for a month
+(`prune.py`).
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sandboxes.guest.image import boot, parts, recipe, rootfs, system
+from sandboxes.guest.image import boot, parts, prune, recipe, rootfs, system
 from sandboxes.spec import ImageSet
 
 Progress = Callable[[str], None]
-_MANIFEST = "manifest.json"
-_ASIDE = ".building-"
+_MANIFEST = prune.MANIFEST
+_ASIDE = prune.ASIDE
 
 
 def ensure(cache_dir: Path, progress: Progress) -> ImageSet:
@@ -33,12 +35,17 @@ def ensure(cache_dir: Path, progress: Progress) -> ImageSet:
     suite = recipe.host_suite()
     root = images / f"root-{recipe.root_key(suite)}"
     started = images / f"boot-{recipe.boot_key(suite)}"
-    if not (_is_there(root) and _is_there(started)):
+    while not (_held(root) and _held(started)):
         images.mkdir(parents=True, exist_ok=True)
         with _locked(images):
             _build_missing(images, suite, root, started, progress)
     return ImageSet(kernel=started / boot.KERNEL, initramfs=started / boot.INITRAMFS, tools_disk=started / boot.TOOLS,
                     root_disk=root / rootfs.DISK, fingerprint=f"{_content(started)}:{_content(root)}")
+
+
+def _held(folder: Path) -> bool:
+    """Whole, and kept from being removed for as long as this process lives."""
+    return _is_there(folder) and prune.hold(folder)
 
 
 def _build_missing(images: Path, suite: str, root: Path, started: Path, progress: Progress) -> None:
@@ -48,6 +55,8 @@ def _build_missing(images: Path, suite: str, root: Path, started: Path, progress
     _make(root, lambda folder: rootfs.build(folder, base), "guest root disk", progress)
     _make(taken, lambda folder: parts.build(folder, base), "guest kernel, busybox and interpreter", progress)
     _make(started, lambda folder: boot.build(folder, taken), "guest initramfs and tools disk", progress)
+    for gone in prune.prune(images, keep={base, root, taken, started}, now_s=time.time()):
+        progress(f"removed {gone}, unused for {prune.UNUSED_DAYS} days")
 
 
 def _make(target: Path, build: Callable[[Path], None], what: str, progress: Progress) -> None:
