@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import Q, Sum
 
+from sandboxes.models import Sandbox
 from workspaces import policies
 from workspaces.api.errors import Problem
 from workspaces.models import Checkpoint, CheckpointState, User, Workspace
@@ -41,6 +42,12 @@ def used_by(user: User) -> Amount:
     return Amount(workspaces=mine.count(), running=mine.filter(HAS_POWER).count(), cpus=now["cpus"] or 0,
                   memory_mib=now["memory"] or 0, disk_gib=(held["disk"] or 0) + -(-extra // GIB),
                   checkpoints=points.count())
+
+
+def stored_bytes(user: User) -> int:
+    """What all of a person's workspaces, the trash included, really take on their hosts, as those last said."""
+    mine = Workspace.objects.filter(owner=user).values("pk")
+    return Sandbox.objects.filter(pk__in=mine).aggregate(total=Sum("disk_used_bytes"))["total"] or 0
 
 
 def _checkpoints(user: User) -> Any:

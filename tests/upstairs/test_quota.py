@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandboxes.models import Sandbox
 from tests.upstairs.conftest import Api, actor, make, person
 from tests.upstairs.test_parallel import at_once
 from workspaces import checkpoints, forks, policies, quota, services
@@ -138,6 +139,15 @@ def test_a_layer_that_forks_share_is_charged_once_to_the_checkpoint_that_holds_i
     assert (before.disk_gib, before.checkpoints) == (13, 1)
     disks = sum(one.disk_gib for one in made)
     assert (after.disk_gib, after.checkpoints) == (13 + disks, 1), "their disks, and no copy of the layer"
+
+
+def test_what_is_really_stored_is_told_in_total_the_trash_included(api: Api, ann: User, bob: User) -> None:
+    rows = [make(ann, "a"), make(ann, "b"), make(bob, "c")]
+    for number, row in enumerate(rows):
+        Sandbox.objects.create(pk=row.pk, disk_used_bytes=10**number if number else None)
+    Sandbox.objects.filter(pk=rows[0].pk).update(disk_used_bytes=7)
+    services.delete(actor(ann), rows[1])
+    assert api("GET", "me").json()["disk_used_bytes"] == 17
 
 
 def test_no_limit_is_no_limit(api: Api, root: User, settings: Any) -> None:

@@ -357,6 +357,8 @@ class MeOut(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     quota = LimitsOut()
     used = AmountOut()
+    disk_used_bytes = serializers.IntegerField(
+        help_text="What all of one's workspaces, checkpoints and memory images really take; the trash included")
 
 
 class SessionOut(serializers.Serializer[Any]):

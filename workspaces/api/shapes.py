@@ -103,7 +103,7 @@ def token(row: AccessToken) -> dict[str, Any]:
 def me(user: User, actor: Actor) -> dict[str, Any]:
     return {"id": user.pk, "name": user.get_username(), "is_admin": actor.is_admin, "actor": actor.to_json(),
             "scopes": sorted(actor.scopes), "quota": quota.limit_of(user),
-            "used": quota.used_by(user).to_json()}
+            "used": quota.used_by(user).to_json(), "disk_used_bytes": quota.stored_bytes(user)}
 
 
 def host(row: Host, machine_count: int, reachable: bool) -> dict[str, Any]:

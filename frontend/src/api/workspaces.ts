@@ -7,7 +7,7 @@ const root = "/api/v1";
 
 interface Page<T> { results: T[]; next: string | null }
 
-export type PowerCommand = "start" | "stop" | "restart" | "standby";
+export type PowerCommand = "start" | "stop" | "restart" | "standby" | "undelete";
 
 export interface NewWorkspace { name: string; cpus: number; memory_mib: number; disk_gib: number }
 

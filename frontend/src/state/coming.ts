@@ -1,7 +1,7 @@
 /** What comes next for a workspace by itself, and what keeps it awake, in words. Pure; called by views. */
 
 import type { Awake, Hold, Me, QuotaKind, State, Workspace } from "./types";
-import { ahead, clock, mebibytes, readable } from "./words";
+import { ahead, bytes, clock, mebibytes, readable } from "./words";
 
 const goes: Record<string, string> = {
   standby: "goes to standby", stopped: "stops", deleted: "goes to the trash", purged: "is removed for good",
@@ -54,11 +54,12 @@ const kinds: [QuotaKind, string][] = [
 
 /** Use against quota, a part each; `full` where nothing more fits. */
 export function quotaParts(me: Me): { text: string; full: boolean }[] {
-  return kinds.map(([kind, word]) => {
+  const stored = me.disk_used_bytes === undefined ? [] : [{ text: `${bytes(me.disk_used_bytes)} stored`, full: false }];
+  return [...kinds.map(([kind, word]) => {
     const [used, limit] = [me.used[kind], me.quota[kind]];
     const amount = limit === null ? sized(kind, used) : `${sized(kind, used)} of ${sized(kind, limit)}`;
     return { text: `${amount} ${word}`, full: limit !== null && used >= limit };
-  });
+  }), ...stored];
 }
 
 function sized(kind: QuotaKind, amount: number): string {

@@ -107,6 +107,8 @@ export interface Me {
   name: string;
   quota: Record<QuotaKind, number | null>;
   used: Record<QuotaKind, number>;
+  /** What all of it really takes on disks, the trash included. */
+  disk_used_bytes?: number;
 }
 
 export type Outcome =

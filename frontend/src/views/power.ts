@@ -54,6 +54,7 @@ function power(state: State, context: Context, workspace: Workspace): Child[] {
     running && button("Restart", () => confirm("confirm-restart"), { key: "restart", disabled: busy }),
     (running || workspace.state === "standby" || isChanging(workspace.state)) &&
       button("Stop", () => confirm("confirm-stop"), { key: "stop", disabled: busy || workspace.state === "stopping" }),
+    workspace.state === "deleted" && button("Bring back", () => void command(context, workspace.id, "undelete"), { key: "undelete", disabled: workspace.id in state.pending }),
     button("Delete", () => confirm("confirm-delete"), { key: "delete", disabled: busy, class: "quiet" }),
   ];
 }

@@ -82,7 +82,7 @@ function restWords(workspace: Workspace): string {
     case "standby": return "Files and memory are safe. Wake it whenever you need it: what ran goes on where it was.";
     case "stopped": return "Files are safe. Start it whenever you need it.";
     case "failed": return "Files on its disk are kept. Starting it again tries anew.";
-    case "deleting": case "deleted": return "It can be brought back over the API until the trash is emptied.";
+    case "deleting": case "deleted": return "It is in the trash. Until that is emptied it can be brought back as it was.";
     default: return "";
   }
 }
