@@ -98,7 +98,8 @@ describe("what comes next", () => {
     expect(comingWords(next("elsewhere", 60, "some_rule"), now)).toBe("becomes elsewhere in 1 hr. because some rule");
   });
   it("is never sooner than was said", () => {
-    expect(ahead("2026-01-01T12:01:01Z", now)).toBe("in 2 min.");
+    expect(ahead("2026-01-01T12:01:59Z", now)).toBe("in 1 min.");
+    expect(ahead("2026-01-08T12:00:01Z", now)).toBe("in 7 days");
     expect(ahead("2026-01-01T11:59:00Z", now)).toBe("in less than a minute");
     expect(ahead("never", now)).toBe("");
   });

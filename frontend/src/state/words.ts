@@ -72,13 +72,13 @@ export function ago(at: string, nowMs: number): string {
   return relative.format(-Math.floor(seconds / unitSeconds[unit]!), unit);
 }
 
-/** "in 12 min."; whole units, rounded up, so that nothing comes sooner than it was said. */
+/** "in 12 min."; whole units, rounded down, so that nothing comes sooner than it was said. */
 export function ahead(at: string, nowMs: number): string {
-  const seconds = Math.ceil((Date.parse(at) - nowMs) / 1000);
+  const seconds = Math.floor((Date.parse(at) - nowMs) / 1000);
   if (Number.isNaN(seconds)) return "";
   if (seconds < 60) return "in less than a minute";
   const [, unit] = steps.find(([limit]) => seconds < limit)!;
-  return relative.format(Math.ceil(seconds / unitSeconds[unit]!), unit);
+  return relative.format(Math.floor(seconds / unitSeconds[unit]!), unit);
 }
 
 /** The exact time, for a tooltip. */
