@@ -45,7 +45,7 @@ class Failed:
 
     @property
     def again_at(self) -> datetime:
-        return self.at + min(AGAIN_MOST, AGAIN_FIRST * 2 ** min(self.times - 1, 16))
+        return self.at + min(AGAIN_MOST, AGAIN_FIRST * (1 << min(self.times - 1, 16)))
 
 
 @dataclass(frozen=True)
