@@ -140,6 +140,14 @@ def test_a_control_plane_that_was_off_counts_nothing_of_its_absence() -> None:
     assert later.passed(NOON + timedelta(hours=8)) == MOST
 
 
+def test_a_clock_that_is_set_back_counts_nothing_and_takes_nothing_away() -> None:
+    count = look(look(None, Marks("running:1"), NOON), Marks("running:1"), NOON + seconds(50))
+    back = NOON - timedelta(hours=3)
+    later = look(count, Marks("running:1"), back)
+    assert later.passed(back) == seconds(50)
+    assert later.at(QUARTER) == back + QUARTER - seconds(50)
+
+
 def test_every_periodic_job_is_a_task_and_a_queue_that_stood_still_runs_none_twice() -> None:
     from workspaces import tasks
     from workspaces.config.celery import app
