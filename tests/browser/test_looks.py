@@ -68,7 +68,7 @@ def test_home_has_no_barriers(dressed: Page, workspace: dict[str, Any]) -> None:
     expect(dressed.get_by_role("link", name=workspace["name"])).to_be_visible()
     no_barriers(dressed)
     no_sideways_scrolling(dressed)
-    outside = dressed.evaluate("""() => [...document.querySelectorAll(".workspaces tr *")]
+    outside = dressed.evaluate("""() => [...document.querySelectorAll(".workspaces tbody tr *")]
         .filter(one => one.getBoundingClientRect().right > one.closest("tr").getBoundingClientRect().right)
         .map(one => one.textContent)""")
     assert outside == [], "a row's words and buttons stay within its card"
