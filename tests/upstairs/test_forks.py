@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from sandboxes import errors
@@ -146,7 +147,7 @@ def test_automatic_ones_are_kept_to_the_last_few_and_peoples_own_stay(box: Works
     settings.AUTO_CHECKPOINTS_KEPT = 2
     mine = taken(ann, box, "mine")
     for minutes in (50, 40, 30, 20):
-        Checkpoint.objects.update(created_at=timezone.now() - timedelta(hours=2))
+        Checkpoint.objects.update(created_at=F("created_at") - timedelta(hours=2))
         assert checkpoints.scheduled(quiet(box, timedelta(minutes=minutes)), timedelta(hours=1)) is not None
         converge(box.pk)
     assert Checkpoint.objects.filter(kind="auto", dropped_at=None).count() == 2

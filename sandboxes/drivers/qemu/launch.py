@@ -53,8 +53,10 @@ class Confinement:
 
 
 def limits_of(shape: Shape) -> Limits:
-    """Half a processor beside the guest's own, for I/O."""
-    return Limits((shape.memory_mib << 20) + OVERHEAD_BYTES, shape.cpus + 0.5, MAX_TASKS)
+    """Half a processor beside the guest's own, for I/O. The guest's memory counts twice: a page that it touches first
+    comes to be in the base that is mapped (even one that was a hole there), then as the private copy, and the group of
+    who touched it first is charged for both. With less, a guest that uses all its memory has its hypervisor killed."""
+    return Limits(2 * (shape.memory_mib << 20) + OVERHEAD_BYTES, shape.cpus + 0.5, MAX_TASKS)
 
 
 async def start(spawner: Spawner, plan: argv.BodyPlan, files: Files, run_folder: Path,
