@@ -298,7 +298,8 @@ def test_our_own_mistakes_are_a_problem_without_details(api: Api, monkeypatch: p
 
     monkeypatch.setattr(selectors, "workspace_for", broken)
     client = Client(raise_request_exception=False)
-    answer = client.get(f"/api/v1/workspaces/{'a' * 20}", headers={"authorization": f"Bearer {api.secret}", "host": HOST})
+    said = {"authorization": f"Bearer {api.secret}", "host": HOST}
+    answer = client.get(f"/api/v1/workspaces/{'a' * 20}", headers=said)
     assert answer.status_code == 500 and answer.json()["code"] == "internal" and b"canary" not in answer.content
 
 
