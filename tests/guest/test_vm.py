@@ -21,7 +21,7 @@ from sandboxes.errors import AgentLost, FileError
 from sandboxes.guest.image.build import ensure
 from sandboxes.guest.link import GuestLink
 from sandboxes.spec import ImageSet, MachineSpec
-from tests.guest.guest import DEADLINE_S, Guest
+from tests.guest.guest import DEADLINE_S, Guest, b64
 
 pytestmark = pytest.mark.vm
 MACHINE_ID = "0123456789abcdef" * 2
@@ -133,6 +133,45 @@ async def test_files_have_the_users_rights_and_come_back_byte_for_byte(guest: Gu
     with pytest.raises(FileError) as refused:
         await guest.read("/dev/vda")
     assert refused.value.code == "not_a_regular_file"
+    await said(guest, "setfattr -n user.kept -v yes data 2> /dev/null || python3 -c "
+                      "'import os; os.setxattr(\"data\", \"user.kept\", b\"yes\")'; chmod 640 data")
+    await guest.write(f"{HOME}/data", b"new")
+    assert await said(guest, "python3 -c 'import os; print(os.getxattr(\"data\", \"user.kept\").decode())'; "
+                             "stat -c %a data; ls -A | grep -c '^.berth' || true") == "yes\n640\n0"
+    await guest.write("/proc/sys/vm/swappiness", b"7\n", user="root")
+    assert await guest.read("/proc/sys/vm/swappiness") == b"7\n"
+
+
+async def test_trees_watches_and_ports_work_on_a_real_disk_and_a_real_network(guest: Guest):
+    await said(guest, "mkdir -p tree/a; echo x > tree/a/f; truncate -s 1G tree/hole; ln tree/a/f tree/g")
+    watch = await guest.link.stream("file.watch", {"path_b64": b64(f"{HOME}/tree"), "user": "user"})
+    assert b'"ready":2' in (await anext(watch))[1]
+    archive = await guest.link.stream("file.archive", {"path_b64": b64(f"{HOME}/tree"), "user": "user"})
+    data = b"".join([piece async for _, piece in archive])
+    assert len(data) < 100_000
+    into = await guest.link.stream("file.extract", {"path_b64": b64(f"{HOME}/back"), "user": "user", "parents": True})
+    await into.write(data)
+    await into.write_eof()
+    assert (await into.result())["entries"] == 4
+    assert await said(guest, "stat -c '%h %s' back/g; du -k back/hole | cut -f1; echo y > tree/a/new") == "2 2\n0"
+    assert b'"created"' in (await anext(watch))[1]
+    await watch.cancel()
+    server = ("import socket; s = socket.create_server(('127.0.0.1', 4321)); c = s.accept()[0]; "
+              "c.sendall(c.recv(9)[::-1]); c.close()")
+    await guest.start(argv=["python3", "-c", server])
+
+    async def listening() -> list[int]:
+        return [each["port"] for each in (await guest.link.request("port.list"))["ports"] if each["user"] == "user"]
+    deadline = time.monotonic() + DEADLINE_S
+    while await listening() != [4321]:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+    stream = await guest.link.stream("port.connect", {"port": 4321})
+    assert await stream.head() == {"address": "127.0.0.1"}
+    await stream.write(b"abc")
+    assert await anext(stream) == (0, b"cba")
+    await stream.write_eof()
+    assert (await stream.result())["received_bytes"] == 3
 
 
 async def test_the_guest_needs_nothing_of_its_own_to_be_served(guest: Guest):
