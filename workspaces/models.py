@@ -277,4 +277,5 @@ class SignInFailures(models.Model):
 
 
 import workspaces.models_people  # noqa: E402  (pages of their own; they name Workspace)
-import workspaces.models_policy  # noqa: E402, F401
+import workspaces.models_policy  # noqa: E402
+import workspaces.models_previews  # noqa: E402, F401

@@ -11,7 +11,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils import timezone
 
-from workspaces import approvals, audit, members, notices, wake
+from workspaces import approvals, audit, members, notices, previews, wake
 from workspaces import idle as idle_work
 from workspaces import reconcile as work
 from workspaces import retention as retention_work
@@ -61,10 +61,11 @@ def mail_notices() -> None:
 
 @shared_task(name="workspaces.people", ignore_result=True)
 def people() -> None:
-    """Requests that nobody decided, and members whose time is over."""
+    """Requests that nobody decided; members, shares and passes whose time is over."""
     now = timezone.now()
     approvals.expire(now)
     members.expire(now)
+    previews.expire(now)
 
 
 @shared_task(name="workspaces.tidy", ignore_result=True)

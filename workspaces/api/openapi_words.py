@@ -82,6 +82,7 @@ EXAMPLES: dict[str, Json] = {
     "checkpoints_change": {"comment": "works"},
     "checkpoints_restore": {"safety": True},
     "holds_create": {"reason": "training", "ttl_s": 3600},
+    "shares_create": {"visibility": "public", "expires_in_s": 3600},
     "tokens_create": {"name": "agent", "scopes": ["exec", "files:read", "files:write"], "workspace_ids": [ID],
                       "expires_in_s": 86400},
     "approvals_decide": {"decision": "approve"},

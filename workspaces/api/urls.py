@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from workspaces.api import account, approvals, audit, checkpoints, document, holds, members, operations, policies, views
+from workspaces.api import (
+    account,
+    approvals,
+    audit,
+    checkpoints,
+    document,
+    holds,
+    members,
+    operations,
+    policies,
+    shares,
+    views,
+)
 
 
 class IdConverter:
@@ -51,6 +63,8 @@ urlpatterns = [
     path("workspaces/<id:workspace_id>/checkpoints/<id:checkpoint_id>/restore", checkpoints.Restore.as_view()),
     path("workspaces/<id:workspace_id>/holds", holds.HoldList.as_view()),
     path("workspaces/<id:workspace_id>/holds/<id:hold_id>", holds.HoldDetail.as_view()),
+    path("workspaces/<id:workspace_id>/shares", shares.ShareList.as_view()),
+    path("workspaces/<id:workspace_id>/ports/<int:port>/share", shares.PortShare.as_view()),
     path("workspaces/<id:workspace_id>/members", members.MemberList.as_view()),
     path("workspaces/<id:workspace_id>/members/<name:user>", members.MemberDetail.as_view()),
     path("workspaces/<id:workspace_id>/break-glass", members.BreakGlass.as_view()),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from workspaces.pages import views
+from workspaces.pages import previews, views
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("workspaces/<slug:workspace_id>", views.workspace, name="workspace"),
     path("sign-in", views.signin, name="signin"),
+    path("previews/sign-in", previews.sign_in, name="preview-signin"),
 ]
