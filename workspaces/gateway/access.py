@@ -8,6 +8,7 @@ Secrets are looked up by hash, kept nowhere, and logged never.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
@@ -94,6 +95,12 @@ class Access:
         scheme = "https" if exchange.scope["scheme"] in ("https", "wss") else "http"
         return client_of(peer, exchange.header(b"x-forwarded-for"), exchange.header(b"x-forwarded-proto"), scheme,
                          self._config.trusted_proxies)
+
+    async def of_token(self, secret: str, before: Callable[[], None]) -> Actor:
+        """Of a preview's visitor; `before` what is not known is looked up."""
+        if not self._tokens.knows(_hashed(secret)):
+            before()
+        return await self._token_actor(secret)
 
     async def _token_actor(self, secret: str) -> Actor:
         key = _hashed(secret)

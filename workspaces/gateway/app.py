@@ -1,6 +1,7 @@
 """The gateway: ONE pure ASGI app on the public port. Every request of everybody comes in here.
 
-                      ┌─ own routes ──▶ hostd (execs, files, ports, metrics, terminals)
+                      ┌─ a preview's name ─▶ hostd (whatever the guest's program says; before every other route)
+                      ├─ own routes ──▶ hostd (execs, files, ports, metrics, terminals)
     uvicorn ──▶ app ──┼─ waiting ─────▶ Daphne, then a nudge, then Daphne again
                       └─ all else ────▶ Daphne (pages, JSON, events)
 
@@ -24,7 +25,8 @@ from workspaces.gateway.exchange import ClientGone, Exchange, Receive, Scope, Se
 from workspaces.gateway.gate import Gate, close_gate, open_gate
 from workspaces.gateway.headers import is_preview_host
 from workspaces.gateway.mcp.endpoint import Mcp
-from workspaces.gateway.passing import preview_refusal, socket_to_daphne
+from workspaces.gateway.passing import socket_to_daphne
+from workspaces.gateway.previews import front
 from workspaces.gateway.relay import BrokenOff
 from workspaces.gateway.socket import Socket
 from workspaces.gateway.sockets import close_code
@@ -79,8 +81,11 @@ class App:
 
     async def _answered(self, exchange: Exchange) -> None:
         try:
-            self._refuse_strange(exchange)
-            await routes.find(exchange)(self.gate, exchange)
+            host = self._host(exchange)
+            if is_preview_host(host, self._config.preview_domain):
+                await front.serve(self.gate, exchange, host)
+            else:
+                await routes.find(exchange)(self.gate, exchange)
         except Problem as problem:
             await self._say(exchange, problem)
         except DatabaseError as error:
@@ -97,13 +102,12 @@ class App:
             raise BrokenOff(problem.code)
         await exchange.problem(problem)
 
-    def _refuse_strange(self, exchange: Exchange) -> None:
-        """Requests that no route should ever see: no or several names, a preview's name, a path with NUL."""
+    def _host(self, exchange: Exchange) -> str:
+        """Whom it is for. Requests that no route should ever see, of no or several names, end here."""
         hosts = [v for k, v in exchange.scope["headers"] if k == b"host"]
         if len(hosts) != 1 or sum(k == b"authorization" for k, _v in exchange.scope["headers"]) > 1:
             raise Problem("malformed", "Exactly one Host and at most one Authorization header.")
-        if is_preview_host(hosts[0].decode("latin-1"), self._config.preview_domain):
-            raise preview_refusal()
+        return str(hosts[0].decode("latin-1"))
 
     async def _websocket(self, exchange: Exchange, socket: Socket) -> None:
         await exchange.receive()  # the connect message
@@ -119,7 +123,10 @@ class App:
             access_log.info('%s "WS %s" %d', exchange.actor_name, exchange.path, socket.status)
 
     async def _connected(self, exchange: Exchange, socket: Socket) -> None:
-        self._refuse_strange(exchange)
+        host = self._host(exchange)
+        if is_preview_host(host, self._config.preview_domain):
+            await front.serve_socket(self.gate, exchange, socket, host)
+            return
         own = routes.find_socket(exchange)
         if own is not None:
             await own(self.gate, exchange, socket)

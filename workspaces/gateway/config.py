@@ -40,6 +40,9 @@ class Limits:
     host_patience_s: float = 15.0         # how long a restarting hostd is waited for
     recheck_s: float = 5.0                # an open socket asks again whether it may be open
     socket_message_bytes: int = 1 * MIB
+    preview_message_bytes: int = 16 * MIB  # one message of a preview's socket
+    preview_requests_per_visitor: int = 512
+    preview_answer_s: float = 120.0       # how long a program may take to begin its answer
     socket_ping_s: float = 20.0           # a quiet socket is kept alive through proxies that cut silence
     socket_silence_s: float = 30.0        # a ping unanswered for so long: the other end is gone
 
@@ -51,13 +54,21 @@ class Config:
     daphne_socket: Path
     redis_url: str
     preview_domain: str
+    public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
     limits: Limits = field(default_factory=Limits)
+
+    def app_origin(self, scheme: str, preview_host: str) -> str:
+        """Where a browser that asked for a preview finds the app; "" where nobody said it."""
+        if self.public_url:
+            return self.public_url
+        _, colon, port = preview_host.partition(":")
+        return f"{scheme}://localhost{colon}{port}" if self.preview_domain.endswith("localhost") else ""
 
 
 def from_environment() -> Config:
     """`BERTH_DATA` places everything; `BERTH_TRUSTED_PROXIES` (comma-separated networks) names TLS fronts;
-    `BERTH_RATE_…` bounds how often one may ask."""
+    `BERTH_RATE_…` bounds how often one may ask, `BERTH_PREVIEW_ANSWER_S` how long a previewed program may think."""
     data: Path = settings.BERTH_DATA
     run = data / "run"
     proxies = os.environ.get("BERTH_TRUSTED_PROXIES", "")
@@ -67,7 +78,9 @@ def from_environment() -> Config:
         daphne_socket=Path(os.environ.get("BERTH_DAPHNE_SOCKET", str(run / "daphne.sock"))),
         redis_url=settings.REDIS_URL,
         preview_domain=settings.PREVIEW_DOMAIN.lower(),
+        public_url=settings.PUBLIC_URL,
         limits=Limits(
+            preview_answer_s=_number("BERTH_PREVIEW_ANSWER_S", Limits.preview_answer_s),
             rate_per_token_s=_number("BERTH_RATE_PER_TOKEN_S", Limits.rate_per_token_s),
             rate_burst_per_token=_number("BERTH_RATE_BURST_PER_TOKEN", Limits.rate_burst_per_token),
             rate_per_address_s=_number("BERTH_RATE_PER_ADDRESS_S", Limits.rate_per_address_s),

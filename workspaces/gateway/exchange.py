@@ -165,11 +165,11 @@ class Exchange:
         await self.answer(status, json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
                           b"application/json", extra)
 
-    async def problem(self, problem: Problem) -> None:
+    async def problem(self, problem: Problem, extra: Iterable[tuple[bytes, bytes]] | None = None) -> None:
         self.refusal = problem.code
         value = problem_body(problem.code, problem.detail, **problem.extra)
         await self.answer(value["status"], json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
-                          b"application/problem+json", problem_headers(problem))
+                          b"application/problem+json", problem_headers(problem) if extra is None else extra)
 
 
 #: On everything the gateway says itself: no sniffing, no cache, no address of ours to others.

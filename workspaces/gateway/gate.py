@@ -24,6 +24,8 @@ from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.held import Starter
 from workspaces.gateway.hostd import Hostd
 from workspaces.gateway.nudges import Nudges
+from workspaces.gateway.previews.pool import Pool
+from workspaces.gateway.previews.visitors import Visitors
 from workspaces.gateway.rates import Rates
 from workspaces.gateway.slots import Slots
 from workspaces.gateway.trail import Trail
@@ -51,6 +53,9 @@ class Gate:
     requests: Slots
     sockets: Slots
     daphne_requests: Slots
+    preview_requests: Slots
+    visitors: Visitors
+    previews_kept: Pool
     mcp: Mcp | None = None   # the app opens it: it calls the app itself
 
     async def enter(self, exchange: Exchange, workspace_id: str, scope: str) -> tuple[Actor, Place]:
@@ -117,7 +122,10 @@ def open_gate(config: Config, upstairs: Upstairs) -> tuple[Gate, list[asyncio.Ta
                 autos=Autos(upstairs, nudges), redis=client, rates=Rates(limits), trail=Trail(upstairs.audit),
                 requests=Slots(limits.requests_per_actor, "requests"),
                 sockets=Slots(limits.sockets_per_actor, "sockets"),
-                daphne_requests=Slots(limits.daphne_requests_per_client, "requests"))
+                daphne_requests=Slots(limits.daphne_requests_per_client, "requests"),
+                preview_requests=Slots(limits.preview_requests_per_visitor, "requests"),
+                visitors=Visitors(upstairs), previews_kept=Pool())
+    nudges.listen(gate.visitors.forget)
     starter = Starter()
     nudges.listen(starter.hear)
     loop = asyncio.get_running_loop()
@@ -132,6 +140,7 @@ async def close_gate(gate: Gate, background: list[asyncio.Task[None]]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
     await gate.trail.close()
+    gate.previews_kept.close()
     await gate.hostd.close()
     await gate.daphne.close()
     await gate.redis.aclose()  # type: ignore[attr-defined]

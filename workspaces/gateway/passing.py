@@ -19,6 +19,7 @@ from workspaces.gateway.socket import Socket
 from workspaces.gateway.sockets import LOST
 
 LONGEST_NUMBER = 15
+LARGEST_TEXT, TOO_LARGE = 64 * 1024, 1009
 
 
 async def to_daphne(gate: Gate, exchange: Exchange) -> None:
@@ -83,6 +84,8 @@ async def _carry(socket: Socket, upstream: aiohttp.ClientWebSocketResponse) -> i
 async def _down(socket: Socket, upstream: aiohttp.ClientWebSocketResponse) -> int | None:
     try:
         while (message := await socket.receive()) is not None:
+            if len(message.get("text") or "") > LARGEST_TEXT:
+                return TOO_LARGE
             if message.get("text") is not None:
                 await upstream.send_str(message["text"])
     except (aiohttp.ClientError, ConnectionError):
@@ -98,7 +101,3 @@ async def _up(socket: Socket, upstream: aiohttp.ClientWebSocketResponse) -> int:
             return LOST
     code = upstream.close_code
     return code if code is not None and (code == 1000 or 4000 <= code < 5000) else LOST
-
-
-def preview_refusal() -> Problem:
-    return Problem("not_found", "There is no preview here.")

@@ -1,7 +1,8 @@
 """A raw TCP connection to a port in a guest, through hostd's upgraded HTTP (docs/interfaces.md section 2).
 
-Called by `tunnels`. Opens a connection of its own to hostd's socket, for it never comes back to a pool; after the 101
-the two ends are the program's. Turns what goes wrong on the way into a `Problem`; half-close is passed on as it is.
+Called by `tunnels` and by previews. Opens a connection of its own to hostd's socket, which never comes back to hostd's
+HTTP; after the 101 the two ends are the program's. Turns what goes wrong on the way into a `Problem`; half-close is
+passed on as it is.
 A Unix socket knows no reset: hostd closes both ways at once instead, which is told from an end as long as this side has
 not ended its own; after that, a break reads as an end.
 """
@@ -45,6 +46,11 @@ class Raw:
         """Returns when there is room for more."""
         self._writer.write(data)
         await self._writer.drain()
+
+    @property
+    def ended(self) -> bool:
+        """The program has said its last, as far as is known here."""
+        return self._reader.at_eof() or self._writer.transport.is_closing()
 
     def write_eof(self) -> None:
         self._ended = True

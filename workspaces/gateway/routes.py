@@ -25,7 +25,8 @@ Bound = Callable[..., Awaitable[None]]
 ID = r"[a-z2-7]{20}"
 PREFIX = "/api/v1/workspaces"
 OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/"
-                 r"(?P<rest>(?:execs|files|ports|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z", re.DOTALL)
+                 r"(?P<rest>(?:execs|files|ports(?!/[0-9]+/share\Z)|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z",
+                 re.DOTALL)
 CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete|fork|checkpoints"
                     rf"|checkpoints/{ID}/restore))?)?\Z")
 #: A path that does not end with its verb.

@@ -149,7 +149,7 @@ def server(config: Config, app: Any, host: str, port: int) -> uvicorn.Server:
     return uvicorn.Server(uvicorn.Config(
         app, host=host, port=port, loop="uvloop", http=bounded_protocol(config.limits), ws=SocketProtocol,
         lifespan="on", interface="asgi3", log_config=None, access_log=False, server_header=False, date_header=True,
-        proxy_headers=False, ws_max_size=config.limits.socket_message_bytes, ws_per_message_deflate=False,
+        proxy_headers=False, ws_max_size=config.limits.preview_message_bytes, ws_per_message_deflate=False,
         ws_ping_interval=config.limits.socket_ping_s, ws_ping_timeout=config.limits.socket_silence_s,
         timeout_keep_alive=75, timeout_graceful_shutdown=3, backlog=2048,
     ))

@@ -10,7 +10,7 @@ from typing import Any
 
 from workspaces.api.errors import Problem
 from workspaces.api.errors import body as problem_body
-from workspaces.gateway.exchange import SAFE, Receive, Send, problem_headers, refuse_split
+from workspaces.gateway.exchange import SAFE, Headers, Receive, Send, problem_headers, refuse_split
 
 
 class Socket:
@@ -19,20 +19,26 @@ class Socket:
         self.accepted = False
         self.closed = False
         self.status = 0
+        #: The client's own farewell, once it is gone.
+        self.closed_by: tuple[int, str] = (1006, "")
 
-    async def accept(self, subprotocol: str | None = None) -> None:
+    async def accept(self, subprotocol: str | None = None, headers: Headers | None = None) -> None:
+        refuse_split(headers or [])
         self.accepted, self.status = True, 101
-        await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
+        await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": headers or []})
 
     async def refuse(self, problem: Problem) -> None:
         """Before accept: an ordinary HTTP answer, so that every client can read why."""
         value = problem_body(problem.code, problem.detail, **problem.extra)
         data = json.dumps(value).encode()
-        self.closed, self.status = True, value["status"]
         headers = [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(data)),
                    *SAFE, *problem_headers(problem)]
+        await self.answer(value["status"], headers, data)
+
+    async def answer(self, status: int, headers: Headers, data: bytes) -> None:
         refuse_split(headers)
-        await self._send({"type": "websocket.http.response.start", "status": value["status"], "headers": headers})
+        self.closed, self.status = True, status
+        await self._send({"type": "websocket.http.response.start", "status": status, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": data, "more_body": False})
 
     async def receive(self) -> dict[str, Any] | None:
@@ -41,6 +47,7 @@ class Socket:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
                 self.closed = True
+                self.closed_by = (message.get("code") or 1006, message.get("reason") or "")
                 return None
             if message["type"] == "websocket.receive":
                 return message
@@ -59,7 +66,7 @@ class Socket:
     async def send_text(self, text: str) -> None:
         await self._send({"type": "websocket.send", "text": text})
 
-    async def close(self, code: int) -> None:
+    async def close(self, code: int, reason: str = "") -> None:
         if not self.closed:
             self.closed = True
-            await self._send({"type": "websocket.close", "code": code, "reason": ""})
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})

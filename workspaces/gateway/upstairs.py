@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from workspaces.gateway.held import Begin
     from workspaces.models import Workspace
     from workspaces.models_people import Approval
+    from workspaces.preview_names import PreviewName
 
 LONG_S = 3600.0
 T = TypeVar("T")
@@ -155,6 +156,26 @@ class Upstairs:
     async def is_capturing(self, checkpoint_id: str) -> bool:
         from workspaces import checkpoints
         return await self._read(lambda: checkpoints.is_capturing(checkpoint_id))
+
+    async def preview_by_pass(self, secret: str, name: PreviewName) -> Actor:
+        from workspaces import previews
+        return await self._read(lambda: previews.by_pass(secret, name))
+
+    async def preview_by_link(self, token: str, name: PreviewName) -> Actor:
+        from workspaces import previews
+        return await self._read(lambda: previews.by_link(token, name))
+
+    async def preview_by_nothing(self, name: PreviewName) -> Actor:
+        from workspaces import previews
+        return await self._read(lambda: previews.by_nothing(name))
+
+    async def preview_spend_code(self, code: str, name: PreviewName) -> str:
+        from workspaces import previews
+        return await self._write(lambda: previews.spend_code(code, name))
+
+    async def preview_spend_link(self, token: str, name: PreviewName) -> str:
+        from workspaces import previews
+        return await self._write(lambda: previews.spend_link(token, name))
 
     async def touch(self, workspace_id: str, kind: str) -> None:
         from workspaces import services

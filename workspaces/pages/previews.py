@@ -36,10 +36,9 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _refused(problem)
     path = request.GET.get("path", "/")[:LONGEST_PATH]
     origin = shapes.preview_template(request).replace("{port}--{id}", name.label)
-    response = HttpResponse(status=303, headers={
+    return HttpResponse(status=303, headers={
         "Location": f"{origin}.berth/enter?code={code}&path={quote(path, safe='')}",
         "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"})
-    return response
 
 
 def _refused(problem: Problem) -> HttpResponse:
