@@ -143,7 +143,7 @@ class Handler(BaseHTTPRequestHandler):
                  ("Accept-Ranges", "bytes"))
 
     def on_no_thanks(self):
-        """An answer before the body. What still comes is thrown away for a while, as servers do who want to be heard."""
+        """An answer before the body. What still comes is thrown away for a while, as careful servers do."""
         self.say(413, b"no thanks", ("Connection", "close"))
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_WR)
