@@ -29,6 +29,8 @@ TABLE: dict[str, tuple[str, Json, Json, str]] = {
     "checkpoints_create": (CHECKPOINTS, {"name": "point-{n}"}, {"name": "else-{n}"}, "id"),
     "checkpoints_restore": (f"{CHECKPOINTS}/{{cid}}/restore", {}, {"safety": False}, "safety_checkpoint"),
     "holds_create": (f"{WORKSPACE}/holds", {"reason": "a", "ttl_s": 60}, {"reason": "b", "ttl_s": 60}, "id"),
+    "shares_create": (f"{WORKSPACE}/ports/8080/share", {"visibility": "public"}, {"visibility": "signed_in"},
+                      "created_at"),
     "members_add": (f"{WORKSPACE}/members", {"user": "member-{n}"},
                     {"user": "member-{n}", "role": "operator"}, "user"),
     "members_break_glass": ("/api/v1/workspaces/{foreign}/break-glass", {"reason": "to look"}, {"reason": "to act"},

@@ -51,12 +51,14 @@ async def test_paths_arrive_exactly_as_they_were_spelled(rig: Rig, path: str) ->
     writer.close()
 
 
-async def test_a_preview_name_is_a_404_of_ours_and_never_reaches_daphne(rig: Rig) -> None:
-    for host in (f"3000--{WID}.preview.localhost:{rig.port}", "x.PREVIEW.localhost", "preview.localhost."):
+async def test_what_is_asked_by_a_previews_name_never_reaches_daphne(rig: Rig) -> None:
+    names = {f"3000--{OTHERS}.preview.localhost:{rig.port}": 403, "x.PREVIEW.localhost": 404, "preview.localhost.": 404,
+             f"0--{WID}.preview.localhost": 404, f"3000--{WID}.x.preview.localhost": 404}
+    for host, status in names.items():
         async with aiohttp.ClientSession(rig.url) as client:
             for path in ("/", "/api/v1/workspaces", "/healthz", f"/api/v1/workspaces/{WID}/execs"):
                 async with client.get(path, headers={"Host": host, **AUTH}) as reply:
-                    assert (reply.status, reply.content_type) == (404, "application/problem+json")
+                    assert (reply.status, reply.content_type) == (status, "application/problem+json")
             with pytest.raises(aiohttp.WSServerHandshakeError):
                 await client.ws_connect("/ws/v1/events", headers={"Host": host, **AUTH})
     assert not rig.daphne.seen and not rig.hostd.seen
