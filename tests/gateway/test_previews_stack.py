@@ -67,9 +67,9 @@ class Preview:
             yield response
 
     def socket(self, target: str, headers: dict[str, str] | None = None, **how: Any) -> ClientConnection:
-        return connect(f"ws://{self.host}{target}", host="127.0.0.1", port=self.stack.port, max_size=None,
+        return connect(f"ws://{self.host}{target}", sock=socket.create_connection(("127.0.0.1", self.stack.port), 30),
                        additional_headers={k: v for k, v in self.headers(headers).items() if k != "Host"},
-                       compression=None, open_timeout=60, **how)
+                       max_size=None, compression=None, open_timeout=60, **how)
 
     def raw(self, data: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", self.stack.port), 30) as plain:
