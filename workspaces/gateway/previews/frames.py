@@ -46,7 +46,7 @@ async def forward(gate: Gate, exchange: Exchange, socket: Socket, outside: Outsi
                 answer = await program.shake_hands(target_of(exchange), headers)
             said = rewriting.for_visitor(_bytes(answer.headers), outside, "", answer.status_code)
             if answer.status_code != 101:
-                await socket.answer(answer.status_code, said, answer.body or b"")
+                await socket.answer(answer.status_code, said, bytes(answer.body or b""))
                 return
             await socket.accept(program.subprotocol, [pair for pair in said if pair[0] not in OF_THE_HANDSHAKE])
             await until_first(socket, _inward(gate, socket, visit, program), _outward(socket, program),

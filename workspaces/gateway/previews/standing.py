@@ -8,6 +8,7 @@ import asyncio
 
 from django.db import DatabaseError
 
+from workspaces import previews
 from workspaces.api.errors import Problem
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
@@ -38,7 +39,7 @@ async def over(gate: Gate, exchange: Exchange, outside: Outside, visit: Visit) -
     except DatabaseError:
         return None
     same = (now.actor.user_id, now.actor.token_id) == (visit.actor.user_id, visit.actor.token_id)
-    return None if same and now.place.role else entry.rows.forbidden("Who you come as has changed.")
+    return None if same and now.place.role else previews.forbidden("Who you come as has changed.")
 
 
 async def until_over(gate: Gate, exchange: Exchange, outside: Outside, visit: Visit) -> Problem:
