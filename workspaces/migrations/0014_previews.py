@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workspaces', '0012_lists'),
+        ('workspaces', '0013_rest_and_notices'),
     ]
 
     operations = [
