@@ -9,6 +9,7 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/home.css";
 import "./styles/workspace.css";
+import "./styles/terminal.css";
 import "./styles/time.css";
 import "./styles/approvals.css";
 import { useCsrf } from "./api/client";

@@ -23,6 +23,8 @@ const burstMs = 80;
 /** What work makes of the outlook ("goes to standby in…") and of one's quota may be told a little later. */
 const outlookMs = 2000;
 const outlookEveryMs = 60_000;
+/** A program may begin many execs a second; which of them are terminals is asked once for all. */
+const terminalsMs = 700;
 
 function hooks(context: Context, changed: (id: string) => void): FeedHooks {
   return {
@@ -60,6 +62,7 @@ export function startWorkspace(context: Context): void {
     time: coalesced(() => void time.load(context), burstMs),
     holds: coalesced(() => void holds.load(context), burstMs),
     approvals: coalesced(() => void approvals.load(context), burstMs),
+    terminals: coalesced(() => void terminals.find(context), terminalsMs),
   };
   store.subscribe(whenRunning(context, id));
   void Promise.all([loadOne(context, id), time.load(context), holds.load(context), approvals.load(context)]);
@@ -107,12 +110,12 @@ function saySudden(context: Context, event: BerthEvent): void {
   raise(context, "error", [what, detail].filter(Boolean).join(" (") + (detail ? ")" : ""));
 }
 
-type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals", (key: string) => void>;
+type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals", (key: string) => void>;
 
 /** Which facts make the page read what again: the beginning of their kind says it. */
 const readsOf: [string, keyof Reads][] = [
   ["workspace.", "workspace"], ["checkpoint.", "time"], ["checkpoint.", "workspace"], ["workspace.restore", "time"],
-  ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"],
+  ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"], ["exec.started", "terminals"],
   ["approval.", "approvals"], ["member.", "workspace"],
 ];
 
@@ -137,11 +140,9 @@ function fileChanged(context: Context, event: BerthEvent): void {
   }
 }
 
-/** Ctrl-` goes to the terminal, and opens one where there is none. */
+/** Ctrl-` goes to the terminal and out of it again, and opens one where there is none. */
 function shortcuts(context: Context, event: KeyboardEvent): void {
   if (!event.ctrlKey || event.key !== "`") return;
   event.preventDefault();
-  const { activeTerminal } = context.store.get();
-  if (activeTerminal) terminals.terminalOf(activeTerminal)?.focus();
-  else void terminals.openShell(context);
+  terminals.hop(context);
 }

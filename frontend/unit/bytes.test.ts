@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { Text } from "@codemirror/state";
 import { decodePath, encodePath } from "../src/api/path";
 import { decodeFile, encodeFile } from "../src/editor/text";
-import { bytesOf, inputFrame, readFrame, resizeFrame, takeFrame } from "../src/terminal/frames";
+import { bytesOf, inputFrame, leaseFrame, readFrame, resizeFrame } from "../src/terminal/frames";
 import { ackEvery, OutputLedger } from "../src/terminal/ledger";
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
@@ -34,7 +34,7 @@ describe("terminal frames", () => {
   it("writes input, sizes and the taking of the keyboard", () => {
     expect([...inputFrame(bytes(0xff, 3))]).toEqual([0, 0xff, 3]);
     expect(new TextDecoder().decode(resizeFrame(200, 50))).toBe('\u0002{"cols":200,"rows":50}');
-    expect(new TextDecoder().decode(takeFrame())).toBe('\u0005{"take":true}');
+    expect(new TextDecoder().decode(leaseFrame({ take: true }))).toBe('\u0005{"take":true}');
   });
 
   it("keeps mouse reports byte for byte", () => {

@@ -124,7 +124,7 @@ describe("terminals", () => {
   });
 
   it("says who holds the keyboard and whether it is this page", () => {
-    const state = after(start(), { type: "terminal.opened", exec: exec("one") }, { type: "terminal.lease", id: "one", holder: "bob", mine: false });
+    const state = after(start(), { type: "terminal.opened", exec: exec("one") }, { type: "terminal.lease", id: "one", lease: { holder: "bob", mine: false } });
     expect(state.terminals[0]).toMatchObject({ holder: "bob", mine: false });
   });
 

@@ -200,8 +200,10 @@ class Client:
         if self._line is None or not self._keyboard.may_resize(self._seat):
             return
         with contextlib.suppress(fields.Wrong, SandboxError):
-            await self._line.resize(terminal_size(value))
-            self._keyboard.tell()
+            size, before = terminal_size(value), self._line.running.screen
+            await self._line.resize(size)
+            if size != before:
+                self._keyboard.tell()
 
     def _take_flow(self, value: dict[str, Any]) -> None:
         if "pause" in value or "resume" in value:

@@ -41,6 +41,11 @@ export class LastingSocket {
     return true;
   }
 
+  /** What was sent and has not left yet. */
+  get bufferedBytes(): number {
+    return this.socket?.bufferedAmount ?? 0;
+  }
+
   close(): void {
     this.ended = true;
     clearTimeout(this.timer);

@@ -6,7 +6,7 @@
 
 import type {
   Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
-  TerminalStatus, Theme, Workspace,
+  TerminalGroup, TerminalStatus, TerminalTab, Theme, Workspace,
 } from "./types";
 
 export type Action =
@@ -39,13 +39,20 @@ export type Action =
   | { type: "tab.moved"; path: string; to: string }
   | { type: "tab.closed"; path: string }
   | { type: "tab.activated"; path: string }
-  | { type: "terminals.known"; execs: Exec[] }
+  | { type: "terminals.known"; execs: Exec[]; groups?: TerminalGroup[]; names?: Record<string, string> }
+  | { type: "terminals.listed"; others: Exec[] }
   | { type: "terminal.opening" }
   | { type: "terminal.refused" }
-  | { type: "terminal.opened"; exec: Exec }
+  | { type: "terminal.opened"; exec: Exec; beside?: string; way?: "row" | "column" }
   | { type: "terminal.status"; id: string; status: TerminalStatus; outcome?: Outcome | null }
   | { type: "terminal.titled"; id: string; title: string }
-  | { type: "terminal.lease"; id: string; holder: string; mine: boolean }
+  | { type: "terminal.lease"; id: string; lease: Partial<TerminalTab> }
+  | { type: "terminal.chosen"; id: string }
+  | { type: "terminal.named"; id: string; name: string }
+  | { type: "terminal.rang"; id: string }
+  | { type: "terminal.sought"; id: string }
+  | { type: "terminal.found"; at: number; of: number }
+  | { type: "panes.shared"; group: string; path: string; share: number }
   | { type: "terminal.closed"; id: string }
   | { type: "terminal.activated"; id: string }
   | { type: "checkpoints.listed"; checkpoints: Checkpoint[]; more: boolean }

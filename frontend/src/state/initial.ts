@@ -18,7 +18,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     events: [], lastSeq: 0, expanded: {},
     home: "", tree: {}, showHidden: false,
     tabs: [], activePath: "",
-    terminals: [], terminalsKnown: false, activeTerminal: "", opening: false,
+    terminals: [], terminalsKnown: false, terminalGroups: [], otherTerminals: [], finding: "", found: { at: 0, of: -1 }, activeTerminal: "", opening: false,
     pane: "activity", side: "activity",
     time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
     approvals: [],

@@ -30,6 +30,8 @@ export interface Workspace {
   awake_because?: Awake[];
   /** The checkpoint that the present disk descends from. */
   head_checkpoint?: string | null;
+  /** Where a port of it is seen, with `{port}` in it. */
+  preview_url_template?: string | null;
   /** The real step of a start under way, where the server knows it. */
   stage?: string | null;
 }
@@ -135,6 +137,8 @@ export interface Exec {
   actor?: Actor;
   /** The exec of an earlier body that this one is, after a restore brought its memory back. */
   continued_from?: string | null;
+  /** Of a terminal that is or was recorded; `until` is null while it goes on. */
+  recording?: { by: string; since: string; until: string | null } | null;
 }
 
 export interface FileEntry {
@@ -180,13 +184,20 @@ export type Dialog =
   | { kind: "confirm-stop"; id: string }
   | { kind: "confirm-restart"; id: string }
   | { kind: "close-file"; path: string }
-  | { kind: "close-terminal"; id: string }
+  | TerminalDialog
   | { kind: "new-entry"; type: "file" | "directory"; parent: string }
   | { kind: "rename"; path: string }
   | { kind: "remove"; path: string; type: string }
   | { kind: "open-link"; url: string }
   | { kind: "compare"; path: string }
   | TimeDialog;
+
+export type TerminalDialog =
+  | { kind: "close-terminal"; id: string }
+  | { kind: "rename-terminal"; id: string }
+  /** The text itself waits in the terminal's session. */
+  | { kind: "paste"; id: string; lines: number; begins: string }
+  | { kind: "play"; id: string; title: string; source: "recording" | "kept" };
 
 export type TimeDialog =
   | { kind: "checkpoint" }
@@ -242,7 +253,29 @@ export interface TerminalTab {
   holder: string;
   /** It is this very page. */
   mine: boolean;
+  /** A name that a person gave it here; else the title that its program sets. */
+  name: string;
+  /** Who started it; empty for oneself. Watching is the default for what somebody else started. */
+  starter: string;
+  mayTake: boolean;
+  /** This page has asked for the keyboard and waits for an answer. */
+  asked: boolean;
+  declinedBy: string;
+  /** Who asks for it. */
+  asks: string[];
+  present: string[];
+  recordedBy: string;
+  /** There is a recording to play. */
+  recorded: boolean;
+  rang: boolean;
 }
+
+/** How the terminals of one tab share its place: one alone, or two trees side by side or one over the other. */
+export type PaneTree = string | PaneSplit;
+export interface PaneSplit { way: "row" | "column"; share: number; a: PaneTree; b: PaneTree }
+
+/** One tab. Its id is that of the terminal it began with. */
+export interface TerminalGroup { id: string; tree: PaneTree }
 
 export interface State {
   page: PageData;
@@ -267,6 +300,12 @@ export interface State {
   activePath: string;
   terminals: TerminalTab[];
   terminalsKnown: boolean;
+  terminalGroups: TerminalGroup[];
+  /** Running ones that are not open here, and the newest of those that ended; newest first. */
+  otherTerminals: Exec[];
+  /** The terminal whose search bar is open; empty for none. */
+  finding: string;
+  found: { at: number; of: number };
   activeTerminal: string;
   opening: boolean;
   pane: Pane;

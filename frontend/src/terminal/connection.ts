@@ -7,8 +7,9 @@
 
 import type { Outcome, TerminalStatus } from "../state/types";
 import { LastingSocket, socketUrl } from "../events/socket";
-import { ackFrame, inputFrame, readFrame, resizeFrame, takeFrame } from "./frames";
+import { ackFrame, inputFrame, leaseFrame, readFrame, resizeFrame, type Lease, type LeaseWord } from "./frames";
 import { OutputLedger } from "./ledger";
+import { TypingQueue } from "./typing";
 
 export interface ConnectionHooks {
   /** Draw these bytes, then call `drawn`. */
@@ -16,17 +17,15 @@ export interface ConnectionHooks {
   /** Output of this many bytes is no longer kept by the server, or the stream began anew. */
   gap: (missing: number, reset: boolean) => void;
   status: (status: TerminalStatus, outcome: Outcome | null) => void;
-  lease: (holder: string, mine: boolean) => void;
+  lease: (lease: Lease) => void;
   /** A workspace at rest is not asked: asking would wake it. */
   mayConnect: () => boolean;
 }
 
-/** A large paste travels in pieces: the server refuses frames above 256 KiB. */
-const inputChunk = 64 * 1024;
-
 export class TerminalConnection {
   private readonly ledger = new OutputLedger();
   private readonly socket: LastingSocket;
+  private readonly typing: TypingQueue;
   private size = { cols: 0, rows: 0 };
   private over = false;
 
@@ -39,13 +38,15 @@ export class TerminalConnection {
       mayConnect: hooks.mayConnect,
       refused: () => { if (!this.over) hooks.status("ended", { kind: "lost", reason: "the terminal is gone" }); },
     });
+    this.typing = new TypingQueue((data) => !this.over && this.socket.send(inputFrame(data)), () => this.socket.bufferedBytes);
   }
 
-  input(data: Uint8Array): boolean {
-    for (let at = 0; at < data.length; at += inputChunk) {
-      if (this.over || !this.socket.send(inputFrame(data.subarray(at, at + inputChunk)))) return false;
-    }
-    return true;
+  input(data: Uint8Array): void {
+    this.typing.add(data);
+  }
+
+  get knowsSize(): boolean {
+    return this.size.cols > 0;
   }
 
   resize(cols: number, rows: number): void {
@@ -53,8 +54,8 @@ export class TerminalConnection {
     this.socket.send(resizeFrame(cols, rows));
   }
 
-  take(): void {
-    this.socket.send(takeFrame());
+  say(word: LeaseWord): void {
+    this.socket.send(leaseFrame(word));
   }
 
   reconnect(): void {
@@ -63,6 +64,7 @@ export class TerminalConnection {
 
   close(): void {
     this.over = true;
+    this.typing.clear();
     this.socket.close();
   }
 
@@ -76,7 +78,7 @@ export class TerminalConnection {
     const frame = readFrame(message);
     if (frame.type === "output") this.output(frame.data);
     else if (frame.type === "flow") this.place(frame.flow.offset);
-    else if (frame.type === "lease") this.leased(frame.lease.holder ?? "", frame.lease.you ?? false);
+    else if (frame.type === "lease") this.hooks.lease(frame.lease);
     else if (frame.type === "outcome") this.ended(frame.outcome);
   }
 
@@ -93,12 +95,6 @@ export class TerminalConnection {
     const before = this.ledger.received;
     const { missing, reset } = this.ledger.startAt(offset);
     if (reset || (missing > 0 && before > 0)) this.hooks.gap(missing, reset);
-  }
-
-  /** The size of a terminal is that of who types: with the keyboard comes the size. */
-  private leased(holder: string, mine: boolean): void {
-    this.hooks.lease(holder, mine);
-    if (mine && this.size.cols > 0) this.socket.send(resizeFrame(this.size.cols, this.size.rows));
   }
 
   private ended(outcome: Outcome | null): void {

@@ -10,8 +10,19 @@ import type { Outcome } from "../state/types";
 export const FrameType = { input: 0, output: 1, resize: 2, outcome: 3, flow: 4, lease: 5 } as const;
 
 export interface Flow { offset?: number }
-/** Who holds the keyboard; `you` when it is this very connection. */
-export interface Lease { holder?: string | null; you?: boolean }
+/** Who holds the keyboard (`you`: this very connection), who asks for it, and what all who watch are to know. */
+export interface Lease {
+  holder?: string | null;
+  holder_type?: string | null;
+  you?: boolean;
+  may_take?: boolean;
+  asks?: string[];
+  asked?: boolean;
+  declined_by?: string | null;
+  present?: string[];
+  size?: { cols: number; rows: number };
+  recording?: { by: string; since: string } | null;
+}
 
 export type Frame =
   | { type: "output"; data: Uint8Array }
@@ -59,9 +70,11 @@ export function ackFrame(offset: number): Uint8Array<ArrayBuffer> {
   return jsonFrame(FrameType.flow, { ack: offset });
 }
 
-/** Takes the keyboard from whoever holds it. A free one comes with the first keystroke. */
-export function takeFrame(): Uint8Array<ArrayBuffer> {
-  return jsonFrame(FrameType.lease, { take: true });
+/** What is said about the keyboard: take it, give it back; ask for it; as its holder give it to, or decline, who asks. */
+export type LeaseWord = { take: true } | { release: true } | { ask: true } | { give: string } | { decline: string };
+
+export function leaseFrame(word: LeaseWord): Uint8Array<ArrayBuffer> {
+  return jsonFrame(FrameType.lease, word);
 }
 
 function jsonFrame(type: number, value: unknown): Uint8Array<ArrayBuffer> {

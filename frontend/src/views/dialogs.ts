@@ -7,13 +7,13 @@
 import type { Context } from "../commands/context";
 import * as editor from "../commands/editor";
 import * as files from "../commands/files";
-import * as terminals from "../commands/terminals";
 import * as workspaces from "../commands/workspaces";
 import type { Dialog, State } from "../state/types";
 import { baseName, readable } from "../state/words";
 import { compareInto } from "./compare";
 import { h, type Child, type VNode } from "./dom";
 import { button, field, valuesOf, withInitial } from "./parts";
+import { describeTerminal, openLink } from "./terminal-dialogs";
 import { describeTime } from "./time-dialogs";
 
 export function dialogs(state: State, context: Context): VNode[] {
@@ -27,6 +27,10 @@ export interface Shown {
   danger?: boolean;
   wide?: boolean;
   act: (values: Record<string, string>) => void;
+  /** A second thing that may be done instead. */
+  also?: { verb: string; act: () => void };
+  /** What leaves all as it is. */
+  cancel?: string;
 }
 
 function shell(state: State, context: Context, dialog: Dialog): VNode {
@@ -42,7 +46,8 @@ function shell(state: State, context: Context, dialog: Dialog): VNode {
     ...shown.body,
     state.dialogProblem && h("p", { class: "problem", role: "alert" }, state.dialogProblem),
     h("div", { class: "dialog-actions" },
-      button("Cancel", close),
+      button(shown.cancel ?? "Cancel", close),
+      shown.also && button(shown.also.verb, shown.also.act),
       h("button", { type: "submit", class: shown.danger ? "button danger" : "button primary", disabled: state.dialogBusy }, shown.verb))));
 }
 
@@ -52,8 +57,8 @@ function describe(state: State, context: Context, dialog: Dialog): Shown {
     case "confirm-delete": return confirmDelete(state, context, dialog.id);
     case "confirm-stop": return confirmPower(state, context, dialog.id, "stop");
     case "confirm-restart": return confirmPower(state, context, dialog.id, "restart");
-    case "open-link": return openLink(context, dialog.url);
-    case "close-terminal": return closeTerminal(context, dialog.id);
+    case "open-link": return openLink(state, context, dialog.url);
+    case "close-terminal": case "rename-terminal": case "paste": case "play": return describeTerminal(state, context, dialog);
     case "close-file": return closeFile(context, dialog.path);
     case "compare": return compare(context, dialog.path);
     case "new-entry": case "rename": case "remove": return describeEntry(context, dialog);
@@ -103,21 +108,6 @@ function confirmPower(state: State, context: Context, id: string, what: "stop" |
   };
 }
 
-function openLink(context: Context, url: string): Shown {
-  return {
-    title: "Open this address?", verb: "Open",
-    body: [h("p", null, "The text in the terminal leads here, outside Berth:"), h("p", { class: "mono breakable" }, readable(url))],
-    act: () => { context.store.dispatch({ type: "dialog.closed" }); window.open(url, "_blank", "noopener,noreferrer"); },
-  };
-}
-
-function closeTerminal(context: Context, id: string): Shown {
-  return {
-    title: "End this terminal?", verb: "End it", danger: true,
-    body: [h("p", null, "Its shell and everything started in it end, for everyone who watches.")],
-    act: () => void terminals.endAndClose(context, id),
-  };
-}
 
 function closeFile(context: Context, path: string): Shown {
   return {
