@@ -26,7 +26,7 @@ from ops.instance import ROOT, Instance, from_environment
 from ops.say import SetupFailed, line
 
 PYTHON = sys.executable
-TYPED = ["ops", "sandboxes", "workspaces", "manage.py"]
+TYPED = ["ops", "sandboxes", "workspaces", "manage.py", "clients/python/berth_client"]
 
 
 def test(arguments: list[str]) -> int:

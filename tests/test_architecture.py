@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FLOORS = ("sandboxes", "workspaces", "ops")
+FLOORS = ("sandboxes", "workspaces", "ops", "clients")
 MODULE_LINES, FUNCTION_LINES = 500, 60
 VAGUE = re.compile(r"(^|_)(manager|helper|helpers|utils|util|common|misc)(_|\.|$)")
 
@@ -32,6 +32,8 @@ PLANTS = {
     "guest-is-apart": ("sandboxes.guest.agent.planted", "import sandboxes.linux.names", "sandboxes.linux.names"),
     "pure-waits-for-nothing": ("sandboxes.lifecycle", "import asyncio", "asyncio"),
     "machine-room-knows-no-django": ("ops.planted", "import django.conf", "django"),
+    "client-knows-the-contract-alone": ("clients.python.berth_client.planted", "import workspaces.actors",
+                                        "workspaces.actors"),
 }
 
 
@@ -84,6 +86,14 @@ def test_the_guests_agent_needs_nothing_but_the_standard_library() -> None:
     foreign = [f"{path.relative_to(ROOT)}: {name}" for path in travelling for name in imports(path)
                if name.split(".")[0] not in allowed and not name.startswith(ours)]
     assert foreign == []
+
+
+def test_the_client_needs_nothing_but_what_its_own_distribution_names() -> None:
+    """It is installed where nothing of ours is; the list of what it needs is its own pyproject's."""
+    named = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())["project"]["dependencies"]
+    needed = {re.split(r"[^a-z0-9_-]", requirement)[0] for requirement in named}
+    imported = {name.split(".")[0] for path in sources("clients/python/berth_client") for name in imports(path)}
+    assert imported - set(sys.stdlib_module_names) - {"berth_client"} == needed == {"httpx", "websockets"}
 
 
 def sources(*places: str) -> list[Path]:

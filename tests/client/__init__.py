@@ -1,0 +1,1 @@
+"""Tests of the Python client and its command line: small ones by hand, the rest against the stack."""
