@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { Action } from "../src/state/actions";
 import { emptyPage, initialState } from "../src/state/initial";
-import { leavesOf, readGroups } from "../src/state/panes";
+import { leavesOf, readGroups, shareAt } from "../src/state/panes";
 import { reduce } from "../src/state/reduce";
 import type { Exec, State } from "../src/state/types";
 import { indexAfter, longestPause, readCast, sizeOf } from "../src/terminal/cast";
@@ -39,6 +39,7 @@ describe("terminals that share a tab", () => {
   it("share their place as the line between them is moved, and none vanishes", () => {
     const group = three.terminalGroups[0]!.id;
     const moved = after(three, { type: "panes.shared", group, path: "b", share: 0.7 }, { type: "panes.shared", group, path: "", share: 0.01 });
+    expect([shareAt(moved.terminalGroups[0]!.tree, ""), shareAt(moved.terminalGroups[0]!.tree, "b")]).toEqual([0.15, 0.7]);
     expect(shapes(moved)).toEqual([{ way: "row", share: 0.15, a: "a", b: { way: "column", share: 0.7, a: "b", b: "c" } }]);
   });
 

@@ -35,6 +35,12 @@ export function sharing(tree: PaneTree, path: string, share: number): PaneTree {
   return { ...tree, [side]: sharing(tree[side], path.slice(1), share) };
 }
 
+/** What side a has of the split that `path` leads to. */
+export function shareAt(tree: PaneTree, path: string): number {
+  if (typeof tree === "string") return 0.5;
+  return path === "" ? tree.share : shareAt(path.startsWith("a") ? tree.a : tree.b, path.slice(1));
+}
+
 export function replacing(tree: PaneTree, old: string, fresh: string): PaneTree {
   if (typeof tree === "string") return tree === old ? fresh : tree;
   return { ...tree, a: replacing(tree.a, old, fresh), b: replacing(tree.b, old, fresh) };

@@ -2,7 +2,7 @@
 
 import type { Context } from "../commands/context";
 import * as terminals from "../commands/terminals";
-import { leastShare } from "../state/panes";
+import { leastShare, shareAt } from "../state/panes";
 import type { PaneSplit, PaneTree, State, TerminalGroup, TerminalTab, Workspace } from "../state/types";
 import { h, type VNode } from "./dom";
 import { iconButton } from "./parts";
@@ -45,6 +45,9 @@ function head(state: State, context: Context, workspace: Workspace, tab: Termina
 
 function line({ context, group }: Looks, split: PaneSplit, path: string): VNode {
   const share = (wanted: number): void => context.store.dispatch({ type: "panes.shared", group: group.id, path, share: wanted });
+  // Keys may come faster than the page is drawn: each goes on from where the last one led.
+  const now = (): number =>
+    shareAt(context.store.get().terminalGroups.find((one) => one.id === group.id)?.tree ?? group.tree, path);
   const sideways = split.way === "row";
   return h("div", {
     class: "split-line", key: "line", role: "separator", tabindex: "0", "aria-label": "Place between terminals",
@@ -55,7 +58,7 @@ function line({ context, group }: Looks, split: PaneSplit, path: string): VNode 
       const [less, more] = sideways ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
       if (event.key !== less && event.key !== more) return;
       event.preventDefault();
-      share(split.share + (event.key === more ? nudge : -nudge));
+      share(now() + (event.key === more ? nudge : -nudge));
     },
   });
 }
