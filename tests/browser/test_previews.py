@@ -35,7 +35,7 @@ def vite(agent: httpx.Client, workspace: dict[str, Any]) -> Iterator[int]:
     command = f"ln -s {modules} node_modules && exec node_modules/.bin/vite --port {port} --strictPort"
     agent.post(f"{base}/execs", json={"command": command, "cwd": "/home/user/app", "background": True,
                                       "env": {"PATH": os.environ["PATH"]}})
-    until(lambda: any(one["port"] == port for one in agent.get(f"{base}/ports").json()["results"]), "Vite listens")
+    until(lambda: any(one["port"] == port for one in agent.get(f"{base}/ports").json()["results"]), "Vite listens", 180)
     yield port
 
 
