@@ -62,6 +62,7 @@ async def _go_on(machines: Machines, machine: Machine, body: Body, point: Point 
     elif point is not None:
         await continue_execs(machines, machine, body, link, point)
     await quiet.thaw(link, machine.machine_id)
+    await machines.registry.saved(machine)  # "running": by that or by the folder a later hostd knows whose body it is
     await asyncio.to_thread(shutil.rmtree, points.used(machines.home(machine.machine_id)), True)
 
 
