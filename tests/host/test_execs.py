@@ -34,6 +34,7 @@ async def test_a_foreground_exec_answers_with_code_output_and_the_public_fields(
         "stdout_truncated": False,
         "stderr_truncated": False,
         "actor": {"type": "token", "name": "ci"},
+        "recording": None,
     }
     ended = (await hostd.facts(machine, "exec.ended"))[-1]
     assert ended["data"]["outcome"] == {"kind": "exited", "code": 3} and ended["actor"]["name"] == "ci"

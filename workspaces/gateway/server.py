@@ -24,6 +24,8 @@ READ_BYTES = 256 * 1024
 #: How long a refused client is still listened to: closing on what it has sent would reset the connection, and the
 #: reset could overtake the answer.
 LINGER_S = 2.0
+#: And how much it may still say: one that never ends is cut off.
+LINGER_BYTES = 1024 * 1024
 TOO_LARGE = b"431 Request Header Fields Too Large"
 TOO_SLOW = b"408 Request Timeout"
 
@@ -52,9 +54,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
         self._pending_bytes += len(data)
+        if self._refused:
+            if self._pending_bytes > LINGER_BYTES:
+                self.transport.abort()
+            return
         super().data_received(data)
         if self._pending_bytes > self.limits.header_bytes + READ_BYTES:
             self._refuse(TOO_LARGE)
