@@ -34,7 +34,8 @@ def django_operations() -> list[tuple[str, str]]:
 
 def filled_in(path: str, one: str, other: str = "b" * 20) -> str:
     """An address of that workspace or token, and of that checkpoint (or whatever else is named below it)."""
-    return re.sub(r"\{[a-z]+\}", other, path.replace("{id}", one).replace("{scope}", "default"))
+    named = path.replace("{id}", one).replace("{scope}", "default").replace("{port}", "8080")
+    return re.sub(r"\{[a-z]+\}", other, named)
 
 
 def test_every_route_needs_credentials_but_the_few_that_give_them() -> None:
