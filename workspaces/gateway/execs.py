@@ -158,8 +158,13 @@ async def one(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -
 
 
 async def output(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
+    await _guests_bytes(gate, exchange, workspace_id, exec_id, "output")
+
+
+async def _guests_bytes(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str, what: str) -> None:
+    """Bytes of a guest, which no browser may take for a page."""
     actor, place = await gate.enter(exchange, workspace_id, "exec")
-    call = Call("GET", f"{workspace_id}/execs/{exec_id}/output", exchange.query_string, as_actor(actor, place),
+    call = Call("GET", f"{workspace_id}/execs/{exec_id}/{what}", exchange.query_string, as_actor(actor, place),
                 repeatable=True)
     async with Permitted(gate, exchange, place, "exec"), _explained(gate, workspace_id, exec_id):
         await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
@@ -213,12 +218,8 @@ async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: st
 
 
 async def recording(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
-    """An asciicast file: bytes of a guest, which no browser may take for a page."""
-    actor, place = await gate.enter(exchange, workspace_id, "exec")
-    call = Call("GET", f"{workspace_id}/execs/{exec_id}/recording", exchange.query_string, as_actor(actor, place),
-                repeatable=True)
-    async with Permitted(gate, exchange, place, "exec"), _explained(gate, workspace_id, exec_id):
-        await relay.answer_from(exchange, await gate.hostd.send(call), inert=True)
+    """An asciicast file."""
+    await _guests_bytes(gate, exchange, workspace_id, exec_id, "recording")
 
 
 async def record(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
