@@ -76,8 +76,7 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
             machines.settle(grant)
             _announce_again(workspace_id)
             return Again.NO
-        again = _one(wanted, workspace, facts, grant, until, look)
-        look = None
+        again, look = _one(wanted, workspace, facts, grant, until, look)
         if again is not None:
             return again
         if time.monotonic() >= until:
@@ -85,18 +84,18 @@ def _work(workspace_id: str, grant: machines.Grant) -> Again:
 
 
 def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant, until: float,
-         look: machines.Look | None) -> Again | None:
-    """Does one thing; None means: ask the rule book again."""
+         look: machines.Look | None) -> tuple[Again | None, machines.Look | None]:
+    """Does one thing; None means: ask the rule book again, and with it what the host said last, if it is still so."""
     if wanted is Next.FORGET:
         _forget(workspace)
-        return Again.NO
+        return Again.NO, None
     if wanted in NOTES:
         _note(workspace.pk, wanted)
-        return None
+        return None, None
     progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, about(wanted, workspace, facts), look)
     if progress.state == "done" and wanted is Next.PURGE:
         machines.vanish(grant)
-    return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state)
+    return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state), machines.Look(progress.seen)
 
 
 def about(wanted: Next, workspace: Workspace, facts: Facts) -> machines.Subject:

@@ -18,6 +18,7 @@ from sandboxes.host.execs import Execs
 from sandboxes.host.feed import Feed
 from sandboxes.host.keyboard import Keyboards
 from sandboxes.host.registry import Machine, Registry
+from sandboxes.host.shown import Shown
 from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
 
@@ -31,6 +32,7 @@ class Machines:
         self.feed = Feed(state / "feed")
         self.bodies: dict[str, Body] = {}
         self._execs: dict[str, Execs] = {}
+        self._shown = Shown(driver)
         self.keyboards = Keyboards()
         self.watches: dict[str, asyncio.Task[None]] = {}
         #: What works in each live body, as far as it was seen.
@@ -41,6 +43,8 @@ class Machines:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         #: What an operation that is over left to be done, by machine: the next one waits for it.
         self._left: dict[str, asyncio.Task[None]] = {}
+        #: What may be done while nothing else is, by machine: the next operation ends it.
+        self._idling: dict[str, asyncio.Task[None]] = {}
         #: Bodies being made, whose memory and cpus are already spoken for: machine_id -> (cpus, memory_mib).
         self.reserved: dict[str, tuple[int, int]] = {}
 
@@ -118,9 +122,17 @@ class Machines:
         self.settling.add(task)
         task.add_done_callback(self.settling.discard)
 
+    def while_idle(self, machine_id: str, task: asyncio.Task[None]) -> None:
+        self._idling[machine_id] = task
+        self.settling.add(task)
+        task.add_done_callback(self.settling.discard)
+
     async def undisturbed(self, machine_id: str) -> None:
         """Returns when nothing of former operations is still being done to it."""
-        left = self._left.pop(machine_id, None)
+        left, idling = self._left.pop(machine_id, None), self._idling.pop(machine_id, None)
+        if idling is not None:
+            idling.cancel()
+            await asyncio.gather(idling, return_exceptions=True)
         if left is not None:
             await asyncio.wait({left})
             if not left.cancelled() and left.exception() is not None:
@@ -135,6 +147,7 @@ class Machines:
 
     async def purge(self, machine_id: str) -> None:
         """After destroy: no exec and no output of it stays."""
+        self._shown.forget(machine_id)
         execs = self._execs.pop(machine_id, None)
         if execs is not None:
             execs.close()
@@ -175,7 +188,7 @@ class Machines:
         return {
             "chain_depth": await self._depth(home) if there else 0,
             "memory_image_bytes": parked.result.get("memory_bytes", 0) if parked else 0,
-            "checkpoints": [await self._checkpoint(machine, *named) for named in points.checkpoints(home).items()],
+            "checkpoints": await self._shown.of(machine, home),
         }
 
     async def _depth(self, home: MachineHome) -> int:
@@ -184,14 +197,6 @@ class Machines:
             return await self.driver.depth(home)
         except StepFailed:
             return 0
-
-    async def _checkpoint(self, machine: Machine, checkpoint_id: str, folder: Path) -> Json:
-        point = points.read(folder)
-        result = point.result if point is not None else {}
-        memory = bool(result.get("memory"))
-        usable = memory and machine.spec is not None and not await self.driver.fits(folder, machine.spec)
-        return {"checkpoint_id": checkpoint_id, "disk_bytes": result.get("disk_bytes", 0),
-                "memory_bytes": result.get("memory_bytes", 0), "memory": memory, "memory_usable": usable}
 
     def _condition(self, machine: Machine) -> str:
         """"" or what is wrong with a guest whose body lives: "host_disk_full", or "agent_silent"."""

@@ -80,8 +80,9 @@ def checkpoint_folder(home: MachineHome, checkpoint_id: str) -> Path:
 
 def checkpoints(home: MachineHome) -> dict[str, Path]:
     """Those that count, by id. A look (`look/subjects.py`) is nobody's checkpoint: it lives as long as its question."""
-    return {path.name: path for path in sorted(home.path.glob("checkpoints/*"))
-            if not path.name.startswith((".", LOOK))}
+    folder = home.path / "checkpoints"
+    there = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
+    return {name: there[name] for name in sorted(there) if not name.startswith((".", LOOK))}
 
 
 # -- folders that do not count yet, or no more -------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from sandboxes.host.step import Step
 from sandboxes.lifecycle import Phase
 
 Json = dict[str, Any]
-#: A park leaves the disk no deeper than this, so that captures of the next wake have room.
+#: A disk that is deeper at rest is shortened while nobody wants anything of it, so that captures of the next wake have
+#: room. Whoever comes meanwhile is not kept waiting, unless it is as deep as it may be.
 PARKED_DEPTH = DEEPEST // 2
 
 
@@ -47,11 +48,13 @@ async def park(machines: Machines, machine: Machine, step: Step) -> Json | None:
         await ending  # says why
     result = parked.result()
     machines.tell(machine, "machine.parked", step.operation.actor, {"consistency": result["consistency"]})
+    depth = await machines.driver.depth(machines.home(machine.machine_id))
+    if depth >= DEEPEST:
+        ending = asyncio.create_task(_shorten_after(machines, machine, ending), name=f"collapse {machine.machine_id}")
     machines.leave(machine.machine_id, ending)
-    if await machines.driver.depth(machines.home(machine.machine_id)) > PARKED_DEPTH:
-        await machines.undisturbed(machine.machine_id)
-        step.name_only("collapse")
-        await _shorten(machines, machine)
+    if PARKED_DEPTH < depth < DEEPEST:
+        machines.while_idle(machine.machine_id, asyncio.create_task(
+            _shorten_after(machines, machine, ending), name=f"collapse {machine.machine_id}"))
     return result
 
 
@@ -99,8 +102,14 @@ async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Re
         await asyncio.to_thread(shutil.rmtree, beside, True)
 
 
-async def _shorten(machines: Machines, machine: Machine) -> None:
-    """While nobody waits. It is no part of parking: when it fails, the chain is as deep as it was."""
+async def _shorten_after(machines: Machines, machine: Machine, ending: asyncio.Task[None]) -> None:
+    """It is no part of parking: when it fails, or is cut off before its one new file is complete, the chain is as deep
+    as it was.
+    """
+    await asyncio.wait({ending})
+    if ending.cancelled() or ending.exception() is not None:
+        log.line("park.not_shortened", machine_id=machine.machine_id, detail="its body did not end as it should")
+        return
     try:
         await machines.driver.collapse(machines.home(machine.machine_id), 1)
     except (SandboxError, OSError) as error:

@@ -292,17 +292,31 @@ async def flatten(folder: Path, chain: Chain) -> str:
     held = sum((folder / layer).stat().st_blocks * 512 for layer in chain.layers)
     with reserved(folder, held, "a shorter chain"):
         try:
-            await asyncio.to_thread(copy_sparse, top, aside)
+            await _to_its_end(copy_sparse, top, aside)
             await run(["qemu-img", "rebase", "-q", "-F", "raw", "-b", str((folder / chain.base).resolve()),
                        f"json:{json.dumps(opened(folder, chain.base, (*chain.layers[:-1], aside.name)))}"],
                       timeout_s=3600)
-            await asyncio.to_thread(atomic.publish, aside, folder / name)
+            await _to_its_end(atomic.publish, aside, folder / name)
+        except asyncio.CancelledError:
+            aside.unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
+            raise
         except (ProcessFailed, OSError) as error:
             aside.unlink(missing_ok=True)
             if "No space left" in str(error):
                 raise DiskFull(f"no space for a shorter chain: {error}") from error
             raise StepFailed(f"the chain cannot be shortened: {error}") from error
     return name
+
+
+async def _to_its_end(work: Callable[..., None], *what: Path) -> None:
+    """In a thread. Who is cancelled leaves none behind that still writes under a name that the next one takes."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *what))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
 
 
 def _flat_name(folder: Path) -> str:
@@ -326,12 +340,17 @@ def _file(path: Path) -> dict[str, Any]:
 
 def used_bytes(paths: Iterable[Path]) -> int:
     """What these files occupy, each inode once however many names it has."""
+    return sum(inodes(paths).values())
+
+
+def inodes(paths: Iterable[Path]) -> dict[tuple[int, int], int]:
+    """What each of these files occupies, by what it is whatever its names: (device, inode) -> bytes."""
     seen: dict[tuple[int, int], int] = {}
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             status = path.stat()
             seen[status.st_dev, status.st_ino] = status.st_blocks * 512
-    return sum(seen.values())
+    return seen
 
 
 def remove(folder: Path) -> None:

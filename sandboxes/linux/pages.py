@@ -12,11 +12,13 @@ Of files that hold a memory together the newer says more: `save_pages` given the
 from __future__ import annotations
 
 import array
+import collections
 import contextlib
 import ctypes
 import os
 import re
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,11 +38,23 @@ CHUNK = 1 << 20
 NOWHERE = -1
 #: A place among former files: the file's number above, its offset below.
 PLACE_BITS = 44
+#: What is compared at once (two of it fit a processor's own cache), and then piece by piece where it differs.
+COMPARED, BLOCK = 1 << 18, 1 << 15
+#: What a thread is handed at once, and how many such wait: what differs in them is held in memory.
+BATCH, BATCH_PIECES, BATCHES_WAITING = 1 << 22, 256, 8
+COMPARERS = min(4, len(os.sched_getaffinity(0)))
 #: Blocks that wait to be summed and written while the next ones are read.
 BLOCKS_WAITING = 8
 SYNC_FILE_RANGE_WRITE = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+#: For what takes less time than letting other threads go on meanwhile.
+_memcmp_at_once = ctypes.PyDLL(None).memcmp
+_memcmp_at_once.argtypes = _libc.memcmp.argtypes
+#: (offset, length, place among the former files), and (offset, bytes) of what is not there so.
+Piece = tuple[int, int, int]
+Changed = tuple[int, bytearray]
 _libc.process_vm_readv.restype = _libc.process_vm_writev.restype = ctypes.c_ssize_t
 
 
@@ -118,10 +132,8 @@ def _transfer(call: ctypes._NamedFuncPointer, pid: int, buffer: bytearray, size:
         done += moved
 
 
-def _read_memory(mapping: Mapping, at: int, size: int) -> bytearray:
-    buffer = bytearray(size)
-    _transfer(_libc.process_vm_readv, mapping.pid, buffer, size, mapping.address + at)
-    return buffer
+def _read_memory(mapping: Mapping, into: bytearray, at: int, size: int) -> None:
+    _transfer(_libc.process_vm_readv, mapping.pid, into, size, mapping.address + at)
 
 
 # -- saving ------------------------------------------------------------------------------------------------------------
@@ -150,39 +162,103 @@ class _Former:
             self._begins[first:end + 1] = b"\1" + bytes(end - first - 1) + b"\1"
             at += length
 
-    def pieces(self, offset: int, length: int) -> Iterator[tuple[int, int, int]]:
-        """(offset, length, place) of what lies together, no longer than a chunk."""
+    def pieces(self, offset: int, length: int) -> Iterator[Piece]:
+        """What lies together, no longer than is compared at once."""
         first, end = offset // PAGE, (offset + length) // PAGE
         while first < end:
-            longest = min(end, first + CHUNK // PAGE)
+            longest = min(end, first + COMPARED // PAGE)
             last = self._begins.find(1, first + 1, longest)
             last = longest if last < 0 else last
             yield first * PAGE, (last - first) * PAGE, self._where[first]
             first = last
 
-    def read(self, place: int, length: int) -> bytes:
+    def read(self, place: int, into: memoryview) -> None:
+        """Raises OSError when the file ends before its time."""
         file = self._files[place >> PLACE_BITS]
-        return os.pread(file.fileno(), length, place & ((1 << PLACE_BITS) - 1))
+        if os.preadv(file.fileno(), [into], place & ((1 << PLACE_BITS) - 1)) != len(into):
+            raise OSError(f"{file.name} ends before its time")
 
     def close(self) -> None:
         for file in self._files:
             file.close()
 
 
-def _changed(now: bytearray, before: bytes) -> Iterator[tuple[int, int]]:
-    """(start, end) of the pages in which they differ."""
-    if now == before:
-        return
-    start = -1
-    for at in range(0, len(now), PAGE):
-        differs = now[at:at + PAGE] != before[at:at + PAGE]
-        if differs and start < 0:
-            start = at
-        elif not differs and start >= 0:
-            yield start, at
-            start = -1
-    if start >= 0:
-        yield start, len(now)
+class _Comparer:
+    """Says what of some pieces is not in the former files. Its two buffers stay in the processor's cache."""
+
+    def __init__(self, mapping: Mapping, former: _Former) -> None:
+        self._mapping, self._former = mapping, former
+        self._now, self._before = bytearray(COMPARED), bytearray(COMPARED)
+        self._now_at, self._before_at = (ctypes.addressof((ctypes.c_char * COMPARED).from_buffer(buffer))
+                                         for buffer in (self._now, self._before))
+
+    def differing(self, pieces: Sequence[Piece]) -> list[Changed]:
+        return [changed for piece in pieces for changed in self._of(*piece)]
+
+    def _of(self, offset: int, length: int, place: int) -> Iterator[Changed]:
+        _read_memory(self._mapping, self._now, offset, length)
+        spans = [(0, length)]
+        if place != NOWHERE:
+            self._former.read(place, memoryview(self._before)[:length])
+            spans = self._spans(length)
+        for start, end in spans:
+            yield offset + start, self._now[start:end]
+
+    def _spans(self, length: int) -> list[tuple[int, int]]:
+        """(start, end) of the pages in which the buffers differ: first all at once, then ever smaller."""
+        if _libc.memcmp(self._now_at, self._before_at, length) == 0:
+            return []
+        spans: list[tuple[int, int]] = []
+        for block in range(0, length, BLOCK):
+            if self._differ(block, min(BLOCK, length - block)):
+                for at in range(block, min(block + BLOCK, length), PAGE):
+                    if self._differ(at, PAGE):
+                        begins = spans.pop()[0] if spans and spans[-1][1] == at else at
+                        spans.append((begins, at + PAGE))
+        return spans
+
+    def _differ(self, at: int, length: int) -> bool:
+        return bool(_memcmp_at_once(self._now_at + at, self._before_at + at, length))
+
+
+class _Comparison:
+    """All pieces of a memory in order, compared by as many threads as there are processors for it."""
+
+    def __init__(self, mapping: Mapping, former: _Former) -> None:
+        self._mapping, self._former = mapping, former
+        self._threads = ThreadPoolExecutor(COMPARERS, thread_name_prefix="compare")
+        self._own = threading.local()
+
+    def differing(self, runs: Sequence[tuple[int, int]]) -> Iterator[Changed]:
+        waiting: collections.deque[Future[list[Changed]]] = collections.deque()
+        for batch in self._batches(runs):
+            if len(waiting) >= BATCHES_WAITING:
+                yield from waiting.popleft().result()
+            waiting.append(self._threads.submit(self._compare, batch))
+        while waiting:
+            yield from waiting.popleft().result()
+
+    def _batches(self, runs: Sequence[tuple[int, int]]) -> Iterator[list[Piece]]:
+        batch: list[Piece] = []
+        held = 0
+        for run in runs:
+            for piece in self._former.pieces(*run):
+                batch.append(piece)
+                held += piece[1]
+                if held >= BATCH or len(batch) >= BATCH_PIECES:
+                    yield batch
+                    batch, held = [], 0
+        if batch:
+            yield batch
+
+    def _compare(self, batch: list[Piece]) -> list[Changed]:
+        if not hasattr(self._own, "comparer"):
+            self._own.comparer = _Comparer(self._mapping, self._former)
+        comparer: _Comparer = self._own.comparer
+        return comparer.differing(batch)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
 
 class _Writer:
@@ -234,17 +310,14 @@ def save_pages(mapping: Mapping, into: Path, former: Sequence[Path] = ()) -> Sav
     """Writes private pages into a new pages file (not synced): all of them, or those that former files do not hold."""
     private = private_runs(mapping)
     runs: list[list[int]] = []
-    with contextlib.closing(_Former(former, mapping.size)) as known, contextlib.closing(_Writer(into)) as writer:
-        for run in private:
-            for offset, length, place in known.pieces(*run):
-                now = _read_memory(mapping, offset, length)
-                differing = [(0, length)] if place == NOWHERE else _changed(now, known.read(place, length))
-                for start, end in differing:
-                    writer.add(now if end - start == length else now[start:end])
-                    if runs and sum(runs[-1]) == offset + start:
-                        runs[-1][1] += end - start
-                    else:
-                        runs.append([offset + start, end - start])
+    with contextlib.closing(_Former(former, mapping.size)) as known, \
+            contextlib.closing(_Comparison(mapping, known)) as comparison, contextlib.closing(_Writer(into)) as writer:
+        for offset, data in comparison.differing(private):
+            writer.add(data)
+            if runs and sum(runs[-1]) == offset:
+                runs[-1][1] += len(data)
+            else:
+                runs.append([offset, len(data)])
         writer.add(array.array("Q", [figure for run in runs for figure in run]).tobytes())
         writer.add(TRAILER.pack(len(runs), MAGIC))
         checksum = writer.finish()

@@ -15,7 +15,7 @@ that hostd knows again, so that the next slice repeats the call and gets the sam
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -47,6 +47,8 @@ class Progress:
     """What a slice came to: `done`, `waiting` (hostd is at work: go on), `later` (after a pause) or `failed`."""
 
     state: str
+    #: What hostd said of the machine when it was done.
+    seen: dict[str, Any] = field(default_factory=dict)
 
 
 DONE, WAITING, LATER, FAILED = Progress("done"), Progress("waiting"), Progress("later"), Progress("failed")
@@ -168,7 +170,7 @@ def _forward(plan: Plan, run: PlanRun, ctx: Context) -> Progress:
         elif not _carry_out(run, position, step, entry, ctx):
             return WAITING
     _close(run, ctx, RunState.DONE)
-    return DONE
+    return replace(DONE, seen=ctx.observed)
 
 
 def _write_down(run: PlanRun, position: int, step: Step, ctx: Context) -> None:

@@ -110,6 +110,19 @@ async def test_dropping_frees_and_may_be_repeated(hostd: Hostd, machine: str):
     assert (await hostd.observe(machine))["phase"] == "running", "a refusal touches nothing"
 
 
+async def test_a_checkpoint_taken_again_under_a_name_that_went_is_seen_as_the_new_one(hostd: Hostd, machine: str):
+    async def seen() -> list[tuple[str, int]]:
+        return [(row["checkpoint_id"], row["disk_bytes"]) for row in (await hostd.observe(machine))["checkpoints"]]
+
+    first = await result(hostd, machine, "capture", checkpoint_id="c", memory=False)
+    assert await seen() == [("c", first["disk_bytes"])] == await seen()
+    await result(hostd, machine, "drop", checkpoint_id="c")
+    assert await seen() == []
+    await put(hostd, machine, "file", "x" * 500_000)
+    second = await result(hostd, machine, "capture", checkpoint_id="c", memory=False)
+    assert await seen() == [("c", second["disk_bytes"])] and second["disk_bytes"] > first["disk_bytes"]
+
+
 async def test_without_memory_images_park_is_refused_by_name_and_the_machine_runs_on(hostd: Hostd, machine: str):
     pids = body_pids(hostd, machine)
     error = await refusal(hostd, machine, "park")

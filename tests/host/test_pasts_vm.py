@@ -278,7 +278,12 @@ async def test_what_rests_can_be_captured_stopped_and_gone_back_to_and_a_bad_ima
     assert (await hostd.observe(mid))["chain_depth"] == 10
     await done(hostd, mid, "park", 1)
     seen = await hostd.observe(mid)
-    assert seen["chain_depth"] == 2 and seen["memory_image_bytes"] > 0 and seen["work"] is None
+    assert seen["memory_image_bytes"] > 0 and seen["work"] is None
+
+    async def short() -> bool:
+        return (await hostd.observe(mid))["chain_depth"] == 2
+
+    await eventually(short, "the chain is shortened while nobody wants anything of it")
     await is_read_and_captured_at_rest(hostd, mid, counter)
     running = await is_given_up_and_gone_back_to(hostd, mid, counter)
     await gives_up_an_image_that_qemu_does_not_take(hostd, mid, running)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -172,3 +174,33 @@ async def test_a_chain_file_cut_short_by_a_foreign_hand_never_makes_an_empty_dis
             await call
         assert refused.value.code == "disk_unreadable"
     assert (folder / frozen.head).exists()
+
+
+@pytest.mark.parametrize("cut_off_in", ["copy_sparse", "publish"])
+async def test_a_shortening_that_is_cut_off_leaves_no_file_and_nobody_who_still_writes(tmp_path, base, monkeypatch,
+                                                                                       cut_off_in):
+    chain = await disks.create(tmp_path / "disk", base, 1)
+    for name in ("a", "b"):
+        chain = await disks.freeze(tmp_path / "disk", tmp_path / name)
+    names = sorted(path.name for path in (tmp_path / "disk").iterdir())
+    module = disks if cut_off_in == "copy_sparse" else disks.atomic
+    really, begun, may_go_on = getattr(module, cut_off_in), threading.Event(), threading.Event()
+    over: list[str] = []
+
+    def slowly(source: Path, target: Path) -> None:
+        begun.set()
+        may_go_on.wait(30)
+        really(source, target)
+        over.append(target.name)
+
+    monkeypatch.setattr(module, cut_off_in, slowly)
+    shortening = asyncio.create_task(disks.flatten(tmp_path / "disk", chain))
+    assert await asyncio.to_thread(begun.wait, 30)
+    shortening.cancel()
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await shortening
+    assert len(over) == 1, "it was waited for"
+    assert sorted(path.name for path in (tmp_path / "disk").iterdir()) == names
+    monkeypatch.undo()
+    assert (tmp_path / "disk" / await disks.flatten(tmp_path / "disk", chain)).exists()

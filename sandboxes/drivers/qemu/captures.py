@@ -17,6 +17,8 @@ from sandboxes.errors import Conflict, StepFailed
 from sandboxes.linux import atomic, disks
 from sandboxes.linux.disks import Chain
 
+Identity = tuple[int, ...]
+Inodes = dict[tuple[int, int], int]
 WHY_NOT = {
     "memory_image_missing": "there is no complete memory image",
     "memory_image_unfit": "this memory image was captured on another kind of machine",
@@ -69,15 +71,47 @@ def usage(folder: Path) -> Use:
     return Use(top, memory_bytes(image) if image is not None else 0)
 
 
-def held_bytes(home: MachineHome) -> int:
-    """Every layer, head and memory file of disk, standby, checkpoints and a body, once."""
-    folders = [home.disk, home.standby, *(home.path / "checkpoints").glob("*")]
-    paths = [path for folder in folders for path in folder.glob("*.qcow2")]
-    for folder in folders[1:]:
-        image = read_image(folder)
-        if image is not None:
-            paths += image.own_files
-    return disks.used_bytes([*paths, *kept_folder(home).glob("pages-*")])
+class Held:
+    """What machines occupy: every layer, head and memory file of disk, standby, checkpoints and a body, once.
+
+    Nobody writes into a checkpoint again, so its files are counted once in a life of hostd, and asking costs no more
+    after a hundred of them. Blocking.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[Path, dict[str, tuple[Identity, Inodes]]] = {}
+
+    def bytes(self, home: MachineHome) -> int:
+        before, now = self._counted.get(home.path, {}), {}
+        found = disks.inodes([*home.disk.glob("*.qcow2"), *_files_of(home.standby),
+                              *kept_folder(home).glob("pages-*")])
+        for folder in (home.path / "checkpoints").glob("*"):
+            identity = _identity(folder)
+            known = before.get(folder.name)
+            if known is None or known[0] != identity:
+                known = identity, disks.inodes(_files_of(folder))
+            found.update(known[1])
+            if not folder.name.startswith("."):  # that one is being made, or is going
+                now[folder.name] = known
+        self._counted[home.path] = now
+        return sum(found.values())
+
+    def forget(self, home: MachineHome) -> None:
+        self._counted.pop(home.path, None)
+
+
+def _identity(folder: Path) -> Identity:
+    """Another one where a folder of the same name is another, or names other files."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def _files_of(capture: Path) -> list[Path]:
+    image = read_image(capture)
+    return [*capture.glob("*.qcow2"), *(image.own_files if image is not None else [])]
 
 
 async def shorten(home: MachineHome) -> None:

@@ -49,6 +49,7 @@ class QemuDriver:
         self._means: Means | None = None
         self._finding_out = asyncio.Lock()
         self._machines: dict[Path, QemuMachine] = {}
+        self._held = captures.Held()
 
     async def means(self) -> Means:
         async with self._finding_out:
@@ -90,7 +91,7 @@ class QemuDriver:
         return kept
 
     async def disk_used_bytes(self, home: MachineHome) -> int:
-        return await asyncio.to_thread(captures.held_bytes, home)
+        return await asyncio.to_thread(self._held.bytes, home)
 
     async def usage(self, capture_folder: Path) -> Use:
         return await asyncio.to_thread(captures.usage, capture_folder)
@@ -210,6 +211,7 @@ class QemuDriver:
 
     async def destroy(self, home: MachineHome) -> None:
         await self.release(home)
+        self._held.forget(home)
         await asyncio.to_thread(disks.remove, home.disk)
         await asyncio.to_thread(shutil.rmtree, home.path / "driver", True)
 
