@@ -176,9 +176,11 @@ class Machines:
                 "work": self._work(machine)}
 
     def _work(self, machine: Machine) -> Json | None:
-        """None without a body: nothing works there."""
+        """None without a body, and at rest, where a body has its last moments: nothing works there."""
         meter = self.meters.get(machine.machine_id)
-        return meter.shown(self.execs(machine.machine_id)) if meter is not None else None
+        if meter is None or machine.phase is Phase.PARKED:
+            return None
+        return meter.shown(self.execs(machine.machine_id))
 
     async def _kept(self, machine: Machine) -> Json:
         """Of its disk's chain, its memory image and its checkpoints."""

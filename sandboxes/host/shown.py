@@ -12,10 +12,9 @@ from typing import Any
 from sandboxes.drivers.base import Driver, MachineHome
 from sandboxes.host import points
 from sandboxes.host.registry import Machine
-from sandboxes.spec import Shape
 
 Json = dict[str, Any]
-Identity = tuple[int, int, int, int, Shape | None]
+Identity = tuple[int, ...]
 
 
 class Shown:
@@ -26,30 +25,32 @@ class Shown:
     async def of(self, machine: Machine, home: MachineHome) -> list[Json]:
         before, now = self._known.get(machine.machine_id, {}), {}
         for checkpoint_id, folder in points.checkpoints(home).items():
-            identity = _identity(folder, machine)
+            identity = _identity(folder)
             known = before.get(checkpoint_id)
-            if known is None or known[0] != identity:
-                known = identity, await self._read(machine, checkpoint_id, folder)
-            now[checkpoint_id] = known
+            now[checkpoint_id] = known if known and known[0] == identity else (identity, _noted(folder))
         self._known[machine.machine_id] = now
-        return [said for _identity, said in now.values()]
+        return [{"checkpoint_id": checkpoint_id, **noted,
+                 "memory_usable": noted["memory"] and await self._usable(machine, home.checkpoint(checkpoint_id))}
+                for checkpoint_id, (_, noted) in now.items()]
 
-    async def _read(self, machine: Machine, checkpoint_id: str, folder: Path) -> Json:
-        point = points.read(folder)
-        result = point.result if point is not None else {}
-        memory = bool(result.get("memory"))
-        usable = memory and machine.spec is not None and not await self._driver.fits(folder, machine.spec)
-        return {"checkpoint_id": checkpoint_id, "disk_bytes": result.get("disk_bytes", 0),
-                "memory_bytes": result.get("memory_bytes", 0), "memory": memory, "memory_usable": usable}
+    async def _usable(self, machine: Machine, folder: Path) -> bool:
+        """Not a matter of the checkpoint alone: asked each time."""
+        return machine.spec is not None and not await self._driver.fits(folder, machine.spec)
 
     def forget(self, machine_id: str) -> None:
         self._known.pop(machine_id, None)
 
 
-def _identity(folder: Path, machine: Machine) -> Identity:
-    shape = machine.spec.shape if machine.spec is not None else None
+def _noted(folder: Path) -> Json:
+    point = points.read(folder)
+    result = point.result if point is not None else {}
+    return {"disk_bytes": result.get("disk_bytes", 0), "memory_bytes": result.get("memory_bytes", 0),
+            "memory": bool(result.get("memory"))}
+
+
+def _identity(folder: Path) -> Identity:
     try:
         there, note = folder.stat(), (folder / points.NOTE).stat()
     except FileNotFoundError:
-        return 0, 0, 0, 0, shape
-    return there.st_mtime_ns, note.st_ino, note.st_mtime_ns, note.st_size, shape
+        return ()
+    return there.st_mtime_ns, note.st_ino, note.st_mtime_ns, note.st_size
