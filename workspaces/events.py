@@ -45,6 +45,12 @@ def since(workspace: Workspace, after: int = 0, limit: int = 200) -> list[Event]
     return list(Event.objects.filter(workspace_id=workspace.pk, seq__gt=after).order_by("seq")[:limit])
 
 
+def before(workspace: Workspace, number: int, limit: int = 200) -> list[Event]:
+    """The newest events with a number below `number`, oldest of them first."""
+    newest_first = Event.objects.filter(workspace_id=workspace.pk, seq__lt=number).order_by("-seq")[:limit]
+    return list(newest_first)[::-1]
+
+
 #: Whose data is content: commands and file names. Admins who are no members see metadata.
 CONTENT = ("exec.", "file.", "approval.")
 

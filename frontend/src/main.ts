@@ -12,6 +12,7 @@ import "./styles/workspace.css";
 import "./styles/terminal.css";
 import "./styles/time.css";
 import "./styles/approvals.css";
+import "./styles/activity.css";
 import { useCsrf } from "./api/client";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";

@@ -5,6 +5,7 @@
  */
 
 import { raise, type Context } from "./commands/context";
+import * as activity from "./commands/activity";
 import * as approvals from "./commands/approvals";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
@@ -67,10 +68,13 @@ export function startWorkspace(context: Context): void {
   store.subscribe(whenRunning(context, id));
   void Promise.all([loadOne(context, id), time.load(context), holds.load(context), approvals.load(context)]);
   setInterval(() => { if (!document.hidden) reads.outlook(id); }, outlookEveryMs);
-  workspaceFeed(id, () => store.get().lastSeq, {
-    ...hooks(context, read),
-    events: (events) => received(context, events, reads),
-    refused: () => void loadOne(context, id),
+  void activity.newest(context).then((events) => {
+    received(context, events, reads);
+    workspaceFeed(id, () => store.get().lastSeq, {
+      ...hooks(context, read),
+      events: (events) => received(context, events, reads),
+      refused: () => void loadOne(context, id),
+    });
   });
   onLookChange(() => terminals.repaintAll());
   addEventListener("beforeunload", (event) => {

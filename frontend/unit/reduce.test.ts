@@ -72,7 +72,7 @@ describe("events", () => {
   });
 
   it("drops the output of a step that was folded while it was read", () => {
-    const state = after(start(), { type: "step.expanded", id: "e" }, { type: "step.folded", id: "e" }, { type: "step.read", id: "e", exec: exec("e") });
+    const state = after(start(), { type: "step.expanded", key: "e" }, { type: "step.folded", key: "e" }, { type: "step.read", key: "e", detail: { kind: "failed", problem: "" } });
     expect(state.expanded).toEqual({});
   });
 });

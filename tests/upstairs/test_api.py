@@ -218,6 +218,19 @@ def test_events_are_read_since_a_number_in_pages(api: Api, ann: User) -> None:
     assert first["results"][0]["actor"] == {"type": "user", "name": "ann"}
 
 
+def test_events_are_read_back_from_the_newest_in_pages(api: Api, ann: User) -> None:
+    workspace = make(ann)
+    for n in range(4):
+        api("PATCH", f"workspaces/{workspace.pk}", {"labels": {"n": str(n)}})
+    path = f"workspaces/{workspace.pk}/events"
+    newest = api("GET", f"{path}?before={2**53 - 1}&limit=3").json()
+    assert [e["seq"] for e in newest["results"]] == [3, 4, 5]
+    rest = api("GET", newest["next"].split(HOST)[1]).json()
+    assert [e["seq"] for e in rest["results"]] == [1, 2] and rest["next"] is None
+    assert api("GET", f"{path}?before=1").json() == {"results": [], "next": None}
+    assert api("GET", f"{path}?before=4&after=1").json()["code"] == "invalid"
+
+
 def test_what_an_event_says_never_holds_a_variables_value(api: Api, ann: User) -> None:
     workspace = make(ann, env={"A": "canary"})
     api("PATCH", f"workspaces/{workspace.pk}", {"env": {"A": "canary-two"}})

@@ -34,7 +34,7 @@ from workspaces.api.serializers import (
     WorkspaceOut,
     WorkspacePatch,
 )
-from workspaces.models import Checkpoint, Workspace
+from workspaces.models import Checkpoint, Event, Workspace
 from workspaces.state import Answer
 
 READ, WRITE = "workspaces:read", "workspaces:write"
@@ -157,18 +157,32 @@ class EventList(APIView):
     scopes: ClassVar = {"GET": READ}
 
     @extend_schema(operation_id="workspaces_events", summary="What happened, oldest first, without gaps",
-                   parameters=[query_parameter("after", int, "Events with a higher number only"), LIST[0]],
+                   parameters=[query_parameter("after", int, "Events with a higher number only"),
+                               query_parameter("before", int, "The newest with a smaller number; `next` goes back"),
+                               LIST[0]],
                    responses=EventOut(many=True))
     def get(self, request: Request, workspace_id: str) -> Response:
         actor = actor_of(request)
         row = selectors.workspace_for(actor, workspace_id, metadata=True)
         is_member = selectors.workspaces_of(actor).filter(pk=row.pk).exists()
-        after = queries.whole(request, "after", 0, 0, 2**63 - 1)
-        limit = queries.whole(request, "limit", queries.DEFAULT_LIMIT, 1, queries.MAX_LIMIT)
+        found, more = _events_page(request, row)
+        return Response({"results": [events.to_json(event, content=is_member) for event in found], "next": more})
+
+
+def _events_page(request: Request, row: Workspace) -> tuple[list[Event], str | None]:
+    """Forward from `after`, or back from `before`; both ways the oldest of a page comes first."""
+    after = queries.whole(request, "after", 0, 0, 2**63 - 1)
+    back = queries.whole(request, "before", 0, 0, 2**63 - 1)
+    limit = queries.whole(request, "limit", queries.DEFAULT_LIMIT, 1, queries.MAX_LIMIT)
+    if not back:
         found = events.since(row, after, limit + 1)
-        shown = [events.to_json(event, content=is_member) for event in found[:limit]]
-        more = queries.next_url(request, after=shown[-1]["seq"]) if len(found) > limit else None
-        return Response({"results": shown, "next": more})
+        shown = found[:limit]
+        return shown, queries.next_url(request, after=shown[-1].seq) if len(found) > limit else None
+    if "after" in request.GET:
+        raise queries.refuse("before", "Either `after` or `before`.")
+    found = events.before(row, back, limit + 1)
+    shown = found[-limit:]
+    return shown, queries.next_url(request, before=shown[0].seq) if len(found) > limit else None
 
 
 def _show_again(request: Request, workspace_id: str) -> dict[str, Any]:

@@ -41,9 +41,10 @@ export function deleteWorkspace(id: string): Promise<Workspace | undefined> {
   return askJson(`${root}/workspaces/${id}`, { method: "DELETE" });
 }
 
-export async function readEvents(id: string, after: number): Promise<BerthEvent[]> {
-  const page: Page<BerthEvent> = await askJson(`${root}/workspaces/${id}/events?after=${after}&limit=200`);
-  return page.results;
+/** The newest of those with a smaller number, oldest first; `more` when there are others before them. */
+export async function readEventsBefore(id: string, before: number): Promise<{ events: BerthEvent[]; more: boolean }> {
+  const page: Page<BerthEvent> = await askJson(`${root}/workspaces/${id}/events?before=${before}&limit=200`);
+  return { events: page.results, more: page.next !== null };
 }
 
 export async function signIn(username: string, password: string): Promise<void> {

@@ -7,6 +7,8 @@
 import type {
   Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
   TerminalGroup, TerminalStatus, TerminalTab, Theme, Workspace,
+  ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
+  StepDetail, TerminalStatus, Theme, Workspace,
 } from "./types";
 
 export type Action =
@@ -25,9 +27,11 @@ export type Action =
   | { type: "dialog.failed"; problem: string }
   | { type: "dialog.closed" }
   | { type: "events.received"; events: BerthEvent[] }
-  | { type: "step.expanded"; id: string }
-  | { type: "step.read"; id: string; exec: Exec | "failed" }
-  | { type: "step.folded"; id: string }
+  | { type: "events.older"; events: BerthEvent[]; more: boolean }
+  | { type: "activity.changed"; change: Partial<ActivityState> }
+  | { type: "step.expanded"; key: string }
+  | { type: "step.read"; key: string; detail: StepDetail }
+  | { type: "step.folded"; key: string }
   | { type: "tree.rooted"; path: string }
   | { type: "folder.listing"; path: string }
   | { type: "folder.listed"; path: string; entries: FileEntry[]; more: boolean }

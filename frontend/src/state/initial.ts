@@ -16,6 +16,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     notices: [],
     dialog: null, dialogProblem: "", dialogBusy: false,
     events: [], lastSeq: 0, expanded: {},
+    activity: { actor: "", family: "", shown: 100, older: "unknown", runs: {} },
     home: "", tree: {}, showHidden: false,
     tabs: [], activePath: "",
     terminals: [], terminalsKnown: false, terminalGroups: [], otherTerminals: [], finding: "", found: { at: 0, of: -1 }, activeTerminal: "", opening: false,

@@ -6,7 +6,7 @@
  */
 
 import { approvalStep } from "./approval-steps";
-import type { Actor, BerthEvent, Outcome } from "./types";
+import type { Actor, BerthEvent, Family, Outcome } from "./types";
 import type { Tone } from "./words";
 import { shortTitle } from "./terminals";
 import { timeStep } from "./time-steps";
@@ -15,7 +15,12 @@ import type { VisibleState } from "./types";
 
 export interface Step {
   key: string;
+  /** The number of the event that began it. */
+  seq: number;
+  family: Family;
   at: string;
+  /** When it ended, as far as is known. */
+  endAt: string;
   actor: Actor;
   /** What was done; `code` is shown in the monospace. */
   text: string;
@@ -23,6 +28,8 @@ export interface Step {
   outcome: { text: string; tone: Tone } | null;
   detail: string;
   execId: string;
+  /** Of a file's change: which file, as the event names it. */
+  path: string;
 }
 
 export function stepsOf(events: BerthEvent[]): Step[] {
@@ -38,12 +45,18 @@ export function stepsOf(events: BerthEvent[]): Step[] {
 /** The end of an exec (or of taking a checkpoint) completes its start; the row keeps its place in time and its actor. */
 function merged(start: Step, end: Step): Step {
   const took = duration(Math.max(0, Date.parse(end.at) - Date.parse(start.at)));
-  return { ...start, code: start.code || end.code, outcome: end.outcome, detail: end.detail || took };
+  return { ...start, endAt: end.at, code: start.code || end.code, outcome: end.outcome, detail: end.detail || took };
+}
+
+/** By which a step is known, whatever event of it one holds. */
+export function stepKey(event: BerthEvent): string {
+  return stepOf(event).key;
 }
 
 function stepOf(event: BerthEvent): Step {
   const row = {
-    key: `event-${event.seq}`, at: event.at, actor: event.actor, text: "", code: "", outcome: null, detail: "", execId: "",
+    key: `event-${event.seq}`, seq: event.seq, family: familyOf(event.kind), at: event.at, endAt: event.at, actor: event.actor,
+    text: "", code: "", outcome: null, detail: "", execId: "", path: "",
   };
   const told = timeStep(event) ?? approvalStep(event, commandWords);
   if (told) return { ...row, ...told };
@@ -52,6 +65,13 @@ function stepOf(event: BerthEvent): Step {
   if (family === "file") return { ...row, ...fileStep(event) };
   if (family === "workspace") return { ...row, ...workspaceStep(event) };
   return { ...row, text: inWords(event.kind), detail: causeOf(event) };
+}
+
+function familyOf(kind: string): Family {
+  const [family] = kind.split(".");
+  if (family === "exec" || family === "file" || family === "approval") return family;
+  if (family === "checkpoint" || kind.startsWith("workspace.restor")) return "time";
+  return family === "workspace" || family === "hold" ? "lifecycle" : "other";
 }
 
 function execStep(event: BerthEvent): Partial<Step> {
@@ -71,7 +91,8 @@ function execStep(event: BerthEvent): Partial<Step> {
 }
 
 const fileVerbs: Record<string, string> = {
-  "file.written": "Wrote", "file.removed": "Removed", "file.moved": "Moved",
+  "file.written": "Wrote", "file.removed": "Removed", "file.moved": "Moved", "file.folder_made": "Made folder",
+  "file.mode_changed": "Changed the mode of", "file.extracted": "Unpacked into",
 };
 
 function fileStep(event: BerthEvent): Partial<Step> {
@@ -79,6 +100,7 @@ function fileStep(event: BerthEvent): Partial<Step> {
   const size = event.data["size"];
   return {
     text: fileVerbs[event.kind] ?? inWords(event.kind),
+    path: word(event.data["path"]),
     code: fromHome(word(event.data["path"])) + (to ? ` → ${fromHome(to)}` : ""),
     detail: typeof size === "number" ? bytes(size) : "",
   };

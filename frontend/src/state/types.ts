@@ -168,7 +168,7 @@ export interface PageData {
 
 export type Theme = "system" | "light" | "dark";
 export type Connection = "connecting" | "live" | "waiting";
-/** The two that share one place beside the editor. */
+/** Those that share one place beside the editor. */
 export type Side = "activity" | "time";
 export type Pane = "files" | "editor" | "terminal" | Side;
 
@@ -206,6 +206,34 @@ export type TimeDialog =
   | { kind: "fork"; checkpoint: string }
   | { kind: "rename-checkpoint"; checkpoint: string }
   | { kind: "delete-checkpoint"; checkpoint: string };
+
+/** What a step of Activity is about; what one filters by. */
+export type Family = "exec" | "file" | "time" | "lifecycle" | "approval" | "other";
+
+export interface ActivityState {
+  /** Whose steps ("token:ci-bot"), and of which family; empty is all. */
+  actor: string;
+  family: Family | "";
+  /** How many rows are drawn. */
+  shown: number;
+  /** Whether the server has older ones than the page. */
+  older: "unknown" | "reading" | "none";
+  /** Runs that a person opened (true) or folded (false) by hand. */
+  runs: Record<string, boolean>;
+}
+
+/** A stretch of what an exec said: the bytes from `from` up to `to`, of those from `start` that are kept. */
+export interface OutputStretch { stream: "stdout" | "stderr"; start: number; from: number; to: number; bytes: Uint8Array }
+
+export interface DiffLine { sign: " " | "+" | "-" | "…"; text: string }
+
+/** What is shown of an opened step. */
+export type StepDetail =
+  | { kind: "loading" }
+  | { kind: "failed"; problem: string }
+  | { kind: "output"; streams: OutputStretch[]; ended: boolean; truncated: boolean; reading: boolean }
+  /** `notes` say what is compared with what, or why nothing is; without `diff` the text is a preview. */
+  | { kind: "file"; notes: string[]; diff: DiffLine[] | null; text: string };
 
 export interface TimeState {
   status: "unknown" | "listed" | "failed";
@@ -292,7 +320,9 @@ export interface State {
   dialogBusy: boolean;
   events: BerthEvent[];
   lastSeq: number;
-  expanded: Record<string, Exec | "loading" | "failed">;
+  /** Opened steps of Activity, by their key. */
+  expanded: Record<string, StepDetail>;
+  activity: ActivityState;
   home: string;
   tree: Record<string, TreeFolder>;
   showHidden: boolean;

@@ -23,7 +23,11 @@ export function approvalBar(state: State, context: Context, workspace: Workspace
 function row(state: State, context: Context, workspace: Workspace, one: Approval): VNode {
   const busy = one.id in state.pending;
   const who = readable(one.actor.name);
-  return h("div", { class: "approval", key: one.id },
+  const decides = workspace.role !== "viewer" && !busy;
+  return h("div", {
+    class: "approval", key: one.id, role: "group", tabindex: "0", "aria-label": `${who} ${wish(one.kind).toLowerCase()}`,
+    "aria-keyshortcuts": "a d", onkeydown: (event: KeyboardEvent) => { if (decides) answer(context, one, event); },
+  },
     h("div", { class: "approval-words" },
       h("p", null, h("strong", null, who), ` ${wish(one.kind).toLowerCase()}`, " ",
         h("time", { class: "hint", datetime: one.expires_at, title: exactly(one.expires_at) }, `expires ${ahead(one.expires_at, state.now)}`)),
@@ -31,8 +35,16 @@ function row(state: State, context: Context, workspace: Workspace, one: Approval
     workspace.role === "viewer"
       ? h("p", { class: "hint" }, "A viewer cannot decide.")
       : h("div", { class: "banner-actions" },
-        button("Approve", () => void approvals.decide(context, one.id, "approve"), { class: "small primary", disabled: busy, "aria-label": `Approve: ${who}` }),
-        button("Deny", () => void approvals.decide(context, one.id, "deny"), { class: "small", disabled: busy, "aria-label": `Deny: ${who}` })));
+        button("Approve", () => void approvals.decide(context, one.id, "approve"), { class: "small primary", disabled: busy, "aria-label": `Approve: ${who}`, title: "a, while this request has the focus" }),
+        button("Deny", () => void approvals.decide(context, one.id, "deny"), { class: "small", disabled: busy, "aria-label": `Deny: ${who}`, title: "d, while this request has the focus" })));
+}
+
+/** One key each, for the request that has the focus. */
+function answer(context: Context, one: Approval, event: KeyboardEvent): void {
+  const decision = ({ a: "approve", d: "deny" } as const)[event.key.toLowerCase()];
+  if (!decision || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  void approvals.decide(context, one.id, decision);
 }
 
 /** The whole command: nobody is to say yes to the beginning of one. */

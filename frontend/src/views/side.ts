@@ -3,7 +3,7 @@
 import type { Context } from "../commands/context";
 import * as time from "../commands/time";
 import type { Side, State, Workspace } from "../state/types";
-import { steps } from "./activity";
+import { activityPane } from "./activity";
 import { h, type VNode } from "./dom";
 import { button } from "./parts";
 import { timePane } from "./time";
@@ -19,7 +19,7 @@ export function sidePane(state: State, context: Context, workspace: Workspace): 
         sides.map(([side, word]) => tab(state, context, side, word))),
       state.side === "time" && button("Checkpoint", () => time.ask(context, { kind: "checkpoint" }), { class: "small", disabled: going })),
     h("div", { class: "side-body", id: "side-body", role: "tabpanel", "aria-labelledby": `side-${state.side}`, key: state.side },
-      state.side === "time" ? timePane(state, context, workspace) : steps(state, context)));
+      state.side === "time" ? timePane(state, context, workspace) : activityPane(state, context, workspace)));
 }
 
 function tab(state: State, context: Context, side: Side, word: string): VNode {

@@ -1,0 +1,99 @@
+"""Activity, as who watches an agent meets it: runs, output, differences, the way back, filters, older steps."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.browser.hands import open_workspace
+from tests.browser.test_looks import PHONE, WIDE, no_barriers, no_sideways_scrolling
+from tests.browser.test_time import checkpointed, files_url
+
+
+def runs(agent: httpx.Client, workspace: dict[str, Any], command: str) -> None:
+    ended = agent.post(f"/workspaces/{workspace['id']}/execs", json={"command": command})
+    assert ended.json()["state"] == "ended", ended.text
+
+
+def test_what_an_agent_did_is_folded_opened_compared_and_can_be_taken_back(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
+    agent.put(files_url(workspace, "story.txt"), content=b"one\ntwo\nthree\n").raise_for_status()
+    checkpointed(agent, workspace, name="green")
+    agent.put(files_url(workspace, "story.txt"), content=b"one\n<b>2</b>\nthree\nfour\n").raise_for_status()
+    runs(agent, workspace, "seq 1 20000")
+    runs(agent, workspace, "echo '<i>no</i>' >&2; exit 3")
+    open_workspace(page, workspace)
+
+    run = page.locator(".run").first
+    head = run.locator(".run-line")
+    expect(head).to_have_attribute("aria-expanded", "true")
+    expect(head).to_contain_text("1 failed")
+
+    wrote = run.locator(".step", has_text="~/story.txt").first
+    wrote.locator("button.step-line").click()
+    expect(wrote.get_by_role("group", name="2 lines added, 1 removed")).to_be_visible()
+    expect(wrote.locator(".diff-line.added").first).to_contain_text("<b>2</b>")
+    expect(wrote).to_contain_text("From “green”")
+
+    failed = run.locator(".step", has_text="exit 3")
+    failed.locator("button.step-line").click()
+    expect(failed.locator("pre")).to_have_text("<i>no</i>\n")
+    long = run.locator(".step", has_text="seq 1 20000")
+    long.locator("button.step-line").click()
+    expect(long.locator("pre")).to_contain_text("19999\n20000")
+    expect(long.locator("pre")).not_to_contain_text("\n1000\n")
+    for _ in range(2):
+        long.get_by_role("button", name="Load more of output").click()
+    expect(long.locator("pre")).to_contain_text(re.compile("^1\n2\n3\n"))
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        no_barriers(page)
+    no_sideways_scrolling(page)
+    no_barriers(page)
+    page.set_viewport_size(WIDE)
+
+    expect(failed.get_by_role("button", name="Restore to before this and 2 steps ahead of it")).to_be_visible()
+    wrote.get_by_role("button", name="Restore to just before this").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Go back to “green”?")
+    expect(dialog).to_contain_text("story.txt")
+    dialog.get_by_role("button", name="Restore").click()
+    expect(page.locator(".undo-bar")).to_contain_text("You went back to “green”", timeout=60_000)
+    assert agent.get(files_url(workspace, "story.txt")).content == b"one\ntwo\nthree\n"
+
+    head.click()
+    expect(run.locator(".step")).to_have_count(0)
+    page.get_by_label("What").select_option(label="Checkpoints")
+    expect(page.locator(".step", has_text="Restored")).to_be_visible()
+    expect(page.locator(".step", has_text="seq")).to_have_count(0)
+
+
+def test_a_long_life_is_shown_from_its_end_and_read_back_on_demand(
+        page: Page, workspace: dict[str, Any]) -> None:
+    """The newest come first and at once; what came before is asked for, and steps are walked by keyboard."""
+    past = [{"seq": seq, "at": "2026-01-01T12:00:00Z", "kind": "exec.started", "actor": {"type": "user", "name": "bob"},
+             "data": {"exec_id": f"e{seq}", "command": f"step {seq}"}} for seq in range(1, 251)]
+
+    def answer(route: Any) -> None:
+        before = int(re.search(r"before=(\d+)", route.request.url)[1])  # type: ignore[index]
+        found = [one for one in past if one["seq"] < before]
+        route.fulfill(json={"results": found[-200:], "next": "/more" if len(found) > 200 else None})
+
+    page.route("**/api/v1/workspaces/*/events?*", answer)
+    page.route_web_socket(re.compile(r"/events\?after=250"), lambda socket: None)
+    page.set_viewport_size(PHONE)
+    open_workspace(page, workspace)
+    steps = page.locator(".step")
+    expect(steps.first).to_contain_text("step 250")
+    expect(steps).to_have_count(100)
+    for count in (200, 250):
+        page.get_by_role("button", name="Show older steps").click()
+        expect(steps).to_have_count(count)
+    expect(page.get_by_role("button", name="Show older steps")).to_have_count(0)
+    steps.first.locator("button").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(steps.nth(2).locator("button")).to_be_focused()
