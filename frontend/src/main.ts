@@ -13,6 +13,8 @@ import "./styles/terminal.css";
 import "./styles/time.css";
 import "./styles/approvals.css";
 import "./styles/activity.css";
+import "./styles/ports.css";
+import "./styles/header.css";
 import { useCsrf } from "./api/client";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";

@@ -10,6 +10,7 @@ import * as approvals from "./commands/approvals";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
 import * as holds from "./commands/holds";
+import * as ports from "./commands/ports";
 import * as terminals from "./commands/terminals";
 import * as time from "./commands/time";
 import { checkSession } from "./api/workspaces";
@@ -64,6 +65,8 @@ export function startWorkspace(context: Context): void {
     holds: coalesced(() => void holds.load(context), burstMs),
     approvals: coalesced(() => void approvals.load(context), burstMs),
     terminals: coalesced(() => void terminals.find(context), terminalsMs),
+    // Who does not look at them asks nothing; who comes to look asks then.
+    ports: coalesced(() => { if (store.get().side === "ports") void ports.load(context); }, burstMs),
   };
   store.subscribe(whenRunning(context, id));
   void Promise.all([loadOne(context, id), time.load(context), holds.load(context), approvals.load(context)]);
@@ -115,12 +118,15 @@ function saySudden(context: Context, event: BerthEvent): void {
 }
 
 type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals", (key: string) => void>;
+type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "ports", (key: string) => void>;
 
 /** Which facts make the page read what again: the beginning of their kind says it. */
 const readsOf: [string, keyof Reads][] = [
   ["workspace.", "workspace"], ["checkpoint.", "time"], ["checkpoint.", "workspace"], ["workspace.restore", "time"],
   ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"], ["exec.started", "terminals"],
   ["approval.", "approvals"], ["member.", "workspace"],
+  ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"],
+  ["approval.", "approvals"], ["port.", "ports"], ["preview.", "ports"], ["workspace.", "ports"], ["member.", "workspace"],
 ];
 
 function received(context: Context, events: BerthEvent[], reads: Reads): void {

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
 
+from workspaces.api import shapes
 from workspaces.pages.assets import assets
 
 THEMES = frozenset({"light", "dark"})
@@ -20,8 +21,8 @@ THEMES = frozenset({"light", "dark"})
 #: attributes are allowed, because the terminal colours its cells with them (and no HTML text is ever parsed).
 POLICY = ("default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-{nonce}'; "
           "style-src-attr 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-          "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
-          "frame-ancestors 'none'; object-src 'none'")
+          "font-src 'self'; connect-src 'self'; frame-src {previews}; manifest-src 'self'; base-uri 'none'; "
+          "form-action 'self'; frame-ancestors 'none'; object-src 'none'")
 
 
 def page(request: HttpRequest, name: str, title: str, status: int = 200, **data: Any) -> HttpResponse:
@@ -36,6 +37,11 @@ def page(request: HttpRequest, name: str, title: str, status: int = 200, **data:
     theme = request.COOKIES.get("berth_theme", "")
     context = {"title": title, "start": start, "assets": assets(), "theme": theme if theme in THEMES else "system"}
     response = render(request, "page.html", context, status=status)
-    response["Content-Security-Policy"] = POLICY.format(nonce=nonce)
+    response["Content-Security-Policy"] = POLICY.format(nonce=nonce, previews=_preview_origins(request))
     response["Cache-Control"] = "no-store"
     return response
+
+
+def _preview_origins(request: HttpRequest) -> str:
+    """Every port of every workspace has an origin of its own; those alone may stand in a frame of a page."""
+    return shapes.preview_template(request).replace("{port}--{id}", "*").rstrip("/")

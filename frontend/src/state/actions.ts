@@ -9,6 +9,8 @@ import type {
   TerminalGroup, TerminalStatus, TerminalTab, Theme, Workspace,
   ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
   StepDetail, TerminalStatus, Theme, Workspace,
+  ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Metrics, Notice, Outcome, Pane,
+  PortsState, Share, StepDetail, TerminalStatus, Theme, Workspace,
 } from "./types";
 
 export type Action =
@@ -64,6 +66,9 @@ export type Action =
   | { type: "checkpoint.changed"; checkpoint: Checkpoint }
   | { type: "holds.listed"; holds: Hold[] }
   | { type: "approvals.listed"; approvals: Approval[] }
+  | { type: "ports.changed"; change: Partial<PortsState> }
+  | { type: "metrics.read"; metrics: Metrics }
+  | { type: "share.made"; share: Share }
   | { type: "loss.known"; loss: Loss }
   | { type: "undo.dismissed"; seq: number }
   | { type: "me.loaded"; me: Me }

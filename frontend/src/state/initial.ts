@@ -22,6 +22,8 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     terminals: [], terminalsKnown: false, terminalGroups: [], otherTerminals: [], finding: "", found: { at: 0, of: -1 }, activeTerminal: "", opening: false,
     pane: "activity", side: "activity",
     time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
+    ports: { status: "unknown", problem: "", ports: [], shares: [], links: {}, preview: 0 },
+    metrics: null,
     approvals: [],
     me: null,
   };

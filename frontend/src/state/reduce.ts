@@ -9,14 +9,19 @@ import { reduceActivity } from "./activity";
 import { reduceFiles } from "./files";
 import { reduceTerminals } from "./terminals";
 import { reduceTime } from "./time";
-import type { State } from "./types";
+import { reducePorts } from "./ports";
+import type { Pane, Side, State } from "./types";
 import { reduceWorkspaces } from "./workspaces";
 
 export function reduce(state: State, action: Action): State {
   return families.reduce((before, family) => family(before, action), state);
 }
 
-const families = [reduceTerminals, reduceFiles, reduceActivity, reduceTime, reduceWorkspaces, reducePage];
+const families = [reduceTerminals, reduceFiles, reduceActivity, reduceTime, reducePorts, reduceWorkspaces, reducePage];
+
+function isSide(pane: Pane): pane is Side {
+  return pane === "activity" || pane === "time" || pane === "ports";
+}
 
 function reducePage(state: State, action: Action): State {
   switch (action.type) {
@@ -39,9 +44,11 @@ function reducePage(state: State, action: Action): State {
     case "dialog.closed":
       return { ...state, dialog: null, dialogProblem: "", dialogBusy: false };
     case "pane.shown":
-      return { ...state, pane: action.pane, side: action.pane === "activity" || action.pane === "time" ? action.pane : state.side };
+      return { ...state, pane: action.pane, side: isSide(action.pane) ? action.pane : state.side };
     case "me.loaded":
       return { ...state, me: action.me };
+    case "metrics.read":
+      return { ...state, metrics: action.metrics };
     case "layout.changed":
       return { ...state, layout: { ...state.layout, ...action.layout } };
     default:

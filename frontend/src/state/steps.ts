@@ -64,6 +64,7 @@ function stepOf(event: BerthEvent): Step {
   if (family === "exec") return { ...row, ...execStep(event) };
   if (family === "file") return { ...row, ...fileStep(event) };
   if (family === "workspace") return { ...row, ...workspaceStep(event) };
+  if (family === "port" || family === "preview") return { ...row, text: portWords(event) };
   return { ...row, text: inWords(event.kind), detail: causeOf(event) };
 }
 
@@ -108,6 +109,17 @@ function fileStep(event: BerthEvent): Partial<Step> {
 
 function fromHome(path: string): string {
   return readable(path.replace(/^\/home\/user\//, "~/"));
+}
+
+function portWords(event: BerthEvent): string {
+  const port = String(event.data["port"]);
+  switch (event.kind) {
+    case "port.opened": return `Port ${port} is listened on`;
+    case "port.closed": return `Port ${port} is no longer listened on`;
+    case "preview.shared": return `Shared port ${port}: ${word(event.data["visibility"]).replaceAll("_", " ")}`;
+    case "preview.unshared": return `Port ${port} is no longer shared`;
+    default: return inWords(event.kind);
+  }
 }
 
 function workspaceStep(event: BerthEvent): Partial<Step> {

@@ -32,6 +32,8 @@ export interface Workspace {
   head_checkpoint?: string | null;
   /** Where a port of it is seen, with `{port}` in it. */
   preview_url_template?: string | null;
+  /** Where previews are, with `{port}` still in it. */
+  preview_url_template?: string;
   /** The real step of a start under way, where the server knows it. */
   stage?: string | null;
 }
@@ -169,7 +171,7 @@ export interface PageData {
 export type Theme = "system" | "light" | "dark";
 export type Connection = "connecting" | "live" | "waiting";
 /** Those that share one place beside the editor. */
-export type Side = "activity" | "time";
+export type Side = "activity" | "time" | "ports";
 export type Pane = "files" | "editor" | "terminal" | Side;
 
 export interface Notice {
@@ -190,6 +192,8 @@ export type Dialog =
   | { kind: "remove"; path: string; type: string }
   | { kind: "open-link"; url: string }
   | { kind: "compare"; path: string }
+  | { kind: "share"; port: number }
+  | { kind: "emulated" }
   | TimeDialog;
 
 export type TerminalDialog =
@@ -246,6 +250,45 @@ export interface TimeState {
   /** The newest restore whose Undo was put away: the number of its event. */
   undoDismissed: number;
 }
+
+/** Something listens there in the guest. */
+export interface Port {
+  port: number;
+  address: string;
+  /** A preview, which asks 127.0.0.1, gets there. */
+  reachable: boolean;
+  process: string | null;
+  pid: number | null;
+  user: string | null;
+}
+
+export type Visibility = "private" | "signed_in" | "public";
+
+export interface Share {
+  port: number;
+  visibility: Visibility;
+  url: string;
+  /** With its secret, once, to whoever made it. */
+  link: string | null;
+  expires_at: string | null;
+  actor: Actor;
+}
+
+export interface PortsState {
+  status: "unknown" | "listed" | "asleep" | "failed";
+  problem: string;
+  ports: Port[];
+  shares: Share[];
+  /** Links with a secret, of shares made by this very page, by port. */
+  links: Record<number, string>;
+  /** The port whose preview stands in the place of the editor; 0 is none. */
+  preview: number;
+}
+
+/** What a workspace uses at a moment; a sleeping one has a history and no now. */
+export interface Figures { at: string; cpu_percent: number | null; memory_used_bytes: number; memory_total_bytes: number }
+
+export interface Metrics { now: Figures | null; reason: string | null; interval_s: number; history: Figures[] }
 
 export interface TreeFolder {
   open: boolean;
@@ -341,6 +384,8 @@ export interface State {
   pane: Pane;
   side: Side;
   time: TimeState;
+  ports: PortsState;
+  metrics: Metrics | null;
   /** Those that wait now, newest first. */
   approvals: Approval[];
   me: Me | null;

@@ -14,6 +14,8 @@ import { compareInto } from "./compare";
 import { h, type Child, type VNode } from "./dom";
 import { button, field, valuesOf, withInitial } from "./parts";
 import { describeTerminal, openLink } from "./terminal-dialogs";
+import { emulatedDialog } from "./power";
+import { shareDialog } from "./ports";
 import { describeTime } from "./time-dialogs";
 
 export function dialogs(state: State, context: Context): VNode[] {
@@ -60,6 +62,8 @@ function describe(state: State, context: Context, dialog: Dialog): Shown {
     case "open-link": return openLink(state, context, dialog.url);
     case "close-terminal": case "rename-terminal": case "paste": case "play": return describeTerminal(state, context, dialog);
     case "close-file": return closeFile(context, dialog.path);
+    case "emulated": return emulatedDialog(context);
+    case "share": return shareDialog(state, context, dialog.port);
     case "compare": return compare(context, dialog.path);
     case "new-entry": case "rename": case "remove": return describeEntry(context, dialog);
     default: return describeTime(state, context, dialog);

@@ -8,16 +8,19 @@ import { awakeList, comingWords, holdWords } from "../state/coming";
 import { presentState } from "../state/steps";
 import type { Hold, State, Workspace } from "../state/types";
 import { canStart, exactly, isChanging, startWord } from "../state/words";
+import type { Shown } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
-import { button, emulatedChip, iconButton, stateBadge, when } from "./parts";
+import { button, emulatedWhy, iconButton, stateBadge, when } from "./parts";
+import { sparklines } from "./sparkline";
 
 export function statusBar(state: State, context: Context, workspace: Workspace): VNode {
   return h("div", { class: "statusbar", key: "statusbar" },
     h("div", { class: "status-words" },
       h("div", { role: "status" }, stateBadge(workspace, since(state, workspace))),
-      emulatedChip(workspace),
+      workspace.accelerator === "tcg" && h("button", { type: "button", class: "chip", key: "emulated", onclick: () => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "emulated" } }) }, "emulated (no KVM), slower"),
       state.time.holds.map((hold) => holdChip(state, context, hold)),
       state.time.holds.length === 0 && coming(state, workspace)),
+    sparklines(state, context),
     h("div", { class: "status-actions" }, power(state, context, workspace)));
 }
 
@@ -57,6 +60,18 @@ function power(state: State, context: Context, workspace: Workspace): Child[] {
     workspace.state === "deleted" && button("Bring back", () => void command(context, workspace.id, "undelete"), { key: "undelete", disabled: workspace.id in state.pending }),
     button("Delete", () => confirm("confirm-delete"), { key: "delete", disabled: busy, class: "quiet" }),
   ];
+}
+
+export function emulatedDialog(context: Context): Shown {
+  return {
+    title: "Why it is slower", verb: "Understood",
+    body: [
+      h("p", null, emulatedWhy),
+      h("p", null, "What computes takes about ten times as long; what waits for disk or network hardly longer. Files, checkpoints and standby are the same."),
+      h("p", { class: "hint" }, "On the host, ", h("code", null, "./berth doctor"), " says why KVM cannot be used and what to do about it: mostly that virtualization is off in the firmware, or that the host is itself a machine without nested virtualization."),
+    ],
+    act: () => context.store.dispatch({ type: "dialog.closed" }),
+  };
 }
 
 export function start(context: Context, id: string): void {

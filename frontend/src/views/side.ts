@@ -1,14 +1,15 @@
-/** The place beside the editor: Activity and Time, one at a time. Called by workspace.ts. */
+/** The place beside the editor: Activity, Time, Ports, one at a time. Called by workspace.ts. */
 
 import type { Context } from "../commands/context";
 import * as time from "../commands/time";
 import type { Side, State, Workspace } from "../state/types";
 import { activityPane } from "./activity";
-import { h, type VNode } from "./dom";
+import { h, type Child, type VNode } from "./dom";
 import { button } from "./parts";
+import { portsPane } from "./ports";
 import { timePane } from "./time";
 
-const sides: [Side, string][] = [["activity", "Activity"], ["time", "Time"]];
+const sides: [Side, string][] = [["activity", "Activity"], ["time", "Time"], ["ports", "Ports"]];
 
 export function sidePane(state: State, context: Context, workspace: Workspace): VNode {
   const [, label] = sides.find(([side]) => side === state.side)!;
@@ -19,7 +20,15 @@ export function sidePane(state: State, context: Context, workspace: Workspace): 
         sides.map(([side, word]) => tab(state, context, side, word))),
       state.side === "time" && button("Checkpoint", () => time.ask(context, { kind: "checkpoint" }), { class: "small", disabled: going })),
     h("div", { class: "side-body", id: "side-body", role: "tabpanel", "aria-labelledby": `side-${state.side}`, key: state.side },
-      state.side === "time" ? timePane(state, context, workspace) : activityPane(state, context, workspace)));
+      content(state, context, workspace)));
+}
+
+function content(state: State, context: Context, workspace: Workspace): Child | Child[] {
+  switch (state.side) {
+    case "activity": return activityPane(state, context, workspace);
+    case "time": return timePane(state, context, workspace);
+    case "ports": return portsPane(state, context, workspace);
+  }
 }
 
 function tab(state: State, context: Context, side: Side, word: string): VNode {
@@ -34,7 +43,8 @@ function tab(state: State, context: Context, side: Side, word: string): VNode {
 function walk(state: State, context: Context, event: KeyboardEvent): void {
   if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
   event.preventDefault();
-  const next: Side = state.side === "time" ? "activity" : "time";
+  const at = sides.findIndex(([side]) => side === state.side) + (event.key === "ArrowRight" ? 1 : -1);
+  const [next] = sides[(at + sides.length) % sides.length]!;
   context.store.dispatch({ type: "pane.shown", pane: next });
   document.getElementById(`side-${next}`)?.focus();
 }

@@ -12,6 +12,7 @@ import { editorPane } from "./editor-pane";
 import { filesPane } from "./files-pane";
 import { frame } from "./frame";
 import { button } from "./parts";
+import { previewPane } from "./ports";
 import { start, statusBar } from "./power";
 import { sidePane } from "./side";
 import { terminalPane } from "./terminal-pane";
@@ -50,7 +51,8 @@ function panes(state: State, context: Context, workspace: Workspace): Child[] {
     },
     filesPane(state, context, workspace),
     divider(context, "files", "Width of the files", state.layout.files),
-    h("section", { class: "editor-area", "aria-label": "Editor" },
+    h("section", { class: "editor-area", "aria-label": state.ports.preview ? "Preview" : "Editor" },
+      previewPane(state, context, workspace),
       workspace.state === "running" || state.tabs.length > 0 ? editorPane(state, context) : atRest(state, context, workspace)),
     divider(context, "terminal", "Height of the terminals", state.layout.terminal),
     terminalPane(state, context, workspace),
@@ -87,7 +89,7 @@ function restWords(workspace: Workspace): string {
   }
 }
 
-const paneWords: [Pane, string][] = [["activity", "Activity"], ["time", "Time"], ["terminal", "Terminal"], ["files", "Files"], ["editor", "Editor"]];
+const paneWords: [Pane, string][] = [["activity", "Activity"], ["time", "Time"], ["ports", "Ports"], ["terminal", "Terminal"], ["files", "Files"], ["editor", "Editor"]];
 
 /** On a narrow screen one pane is seen at a time. */
 function paneSwitch(state: State, context: Context): VNode {
