@@ -1,7 +1,7 @@
 /**
  * Starts a page: reads what the server put into it, makes the one State, draws, and connects the live feed.
  *
- * Loaded by templates/page.html; the only file that knows all three pages.
+ * Loaded by templates/page.html; the only file that knows all pages.
  */
 
 import "@xterm/xterm/css/xterm.css";
@@ -15,12 +15,14 @@ import "./styles/approvals.css";
 import "./styles/activity.css";
 import "./styles/ports.css";
 import "./styles/header.css";
+import "./styles/people.css";
 import { useCsrf } from "./api/client";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";
 import { createStore } from "./state/store";
 import type { PageData } from "./state/types";
-import { startHome, startWorkspace } from "./pages";
+import { startAccount, startHome, startWorkspace } from "./pages";
+import { account } from "./views/account";
 import { savedLayout } from "./views/dividers";
 import { render, type Child } from "./views/dom";
 import { home } from "./views/home";
@@ -34,7 +36,7 @@ useCsrf(page.csrf);
 
 const store = createStore(initialState(page, Date.now(), currentTheme(), savedLayout()));
 const context: Context = { store };
-const views = { home, workspace: workspacePage, signin };
+const views = { home, workspace: workspacePage, account, signin };
 
 let due = false;
 function draw(): void {
@@ -58,6 +60,7 @@ store.subscribe(() => {
 draw();
 
 if (page.page === "home") startHome(context);
+if (page.page === "account") startAccount(context);
 if (page.page === "workspace" && !page.missing) startWorkspace(context);
 // Relative times move on by themselves; nothing else does.
 if (page.page !== "signin") setInterval(() => store.dispatch({ type: "ticked", now: Date.now() }), 15_000);

@@ -10,6 +10,7 @@ import * as approvals from "./commands/approvals";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
 import * as holds from "./commands/holds";
+import * as people from "./commands/people";
 import * as ports from "./commands/ports";
 import * as terminals from "./commands/terminals";
 import * as time from "./commands/time";
@@ -54,6 +55,11 @@ export function startHome(context: Context): void {
   });
 }
 
+export function startAccount(context: Context): void {
+  void people.loadTokens(context);
+  void loadAll(context);
+}
+
 export function startWorkspace(context: Context): void {
   const { store } = context;
   const id = store.get().page.workspace;
@@ -65,6 +71,7 @@ export function startWorkspace(context: Context): void {
     holds: coalesced(() => void holds.load(context), burstMs),
     approvals: coalesced(() => void approvals.load(context), burstMs),
     terminals: coalesced(() => void terminals.find(context), terminalsMs),
+    members: coalesced(() => { if (store.get().dialog?.kind === "members") void people.loadMembers(context); }, burstMs),
     // Who does not look at them asks nothing; who comes to look asks then.
     ports: coalesced(() => { if (store.get().side === "ports") void ports.load(context); }, burstMs),
   };
@@ -119,6 +126,7 @@ function saySudden(context: Context, event: BerthEvent): void {
 
 type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals", (key: string) => void>;
 type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "ports", (key: string) => void>;
+type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "ports" | "members", (key: string) => void>;
 
 /** Which facts make the page read what again: the beginning of their kind says it. */
 const readsOf: [string, keyof Reads][] = [
@@ -126,7 +134,7 @@ const readsOf: [string, keyof Reads][] = [
   ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"], ["exec.started", "terminals"],
   ["approval.", "approvals"], ["member.", "workspace"],
   ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"],
-  ["approval.", "approvals"], ["port.", "ports"], ["preview.", "ports"], ["workspace.", "ports"], ["member.", "workspace"],
+  ["approval.", "approvals"], ["port.", "ports"], ["preview.", "ports"], ["workspace.", "ports"], ["member.", "workspace"], ["member.", "members"],
 ];
 
 function received(context: Context, events: BerthEvent[], reads: Reads): void {

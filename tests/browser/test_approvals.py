@@ -55,6 +55,25 @@ def test_a_request_appears_by_itself_and_is_decided_on_the_page(
     expect(page.locator(".step", has_text="rm -f b").first).to_contain_text("denied by admin")
 
 
+def test_what_waits_is_chosen_on_the_page_and_holds_at_once(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
+    open_workspace(page, workspace)
+    page.get_by_role("button", name="Approvals").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Commands").fill("rm *\n\n git push *")
+    dialog.get_by_label("Deleting the workspace").check()
+    dialog.get_by_label("Minutes").fill("2")
+    no_barriers(page)
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+    assert agent.get(f"/workspaces/{workspace['id']}").json()["approvals"] == {
+        "exec": ["rm *", "git push *"], "restore": False, "delete": True, "timeout_s": 120}
+    asks(agent, workspace, "rm -f a")
+    expect(page.get_by_role("region", name="Waiting for approval")).to_be_visible()
+    page.get_by_role("button", name="Approvals").click()
+    expect(dialog.get_by_label("Commands")).to_have_value("rm *\ngit push *")
+
+
 def test_a_request_fits_a_phone_and_keeps_nobody_out(
         page: Page, guarded: dict[str, Any], agent: httpx.Client) -> None:
     page.set_viewport_size(PHONE)

@@ -9,6 +9,7 @@ from workspaces.pages import previews, views
 urlpatterns = [
     path("", views.home, name="home"),
     path("workspaces/<slug:workspace_id>", views.workspace, name="workspace"),
+    path("account", views.account, name="account"),
     path("sign-in", views.signin, name="signin"),
     path("previews/sign-in", previews.sign_in, name="preview-signin"),
 ]

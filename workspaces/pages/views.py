@@ -1,4 +1,5 @@
-"""Home, one workspace, sign-in. Called by Django through urls.py; asks `selectors` what may be seen, draws nothing.
+"""Home, one workspace, one's account, sign-in. Called by Django through urls.py; asks `selectors` what may be seen,
+draws nothing.
 
 A page of a workspace that is not there, or not yours, is a 404 with the same words.
 """
@@ -32,6 +33,13 @@ def workspace(request: HttpRequest, workspace_id: str) -> HttpResponse:
     except Problem as problem:
         return page(request, "workspace", "Berth", status=problem.status, workspace=workspace_id, missing=True)
     return page(request, "workspace", f"{found.name} · Berth", workspace=found.pk)
+
+
+@require_safe
+def account(request: HttpRequest) -> HttpResponse:
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.get_full_path())
+    return page(request, "account", "Account · Berth")
 
 
 @require_safe

@@ -10,6 +10,7 @@ import type {
   ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
   StepDetail, TerminalStatus, Theme, Workspace,
   ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Metrics, Notice, Outcome, Pane,
+  AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Member, Metrics, Notice, Outcome, Pane,
   PortsState, Share, StepDetail, TerminalStatus, Theme, Workspace,
 } from "./types";
 
@@ -67,6 +68,8 @@ export type Action =
   | { type: "holds.listed"; holds: Hold[] }
   | { type: "approvals.listed"; approvals: Approval[] }
   | { type: "ports.changed"; change: Partial<PortsState> }
+  | { type: "members.listed"; members: Member[] }
+  | { type: "account.changed"; change: Partial<AccountState> }
   | { type: "metrics.read"; metrics: Metrics }
   | { type: "share.made"; share: Share }
   | { type: "loss.known"; loss: Loss }

@@ -23,7 +23,8 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     pane: "activity", side: "activity",
     time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
     ports: { status: "unknown", problem: "", ports: [], shares: [], links: {}, preview: 0 },
-    metrics: null,
+    metrics: null, members: null,
+    account: { status: "unknown", problem: "", tokens: [], made: null },
     approvals: [],
     me: null,
   };

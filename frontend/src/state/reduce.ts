@@ -47,6 +47,10 @@ function reducePage(state: State, action: Action): State {
       return { ...state, pane: action.pane, side: isSide(action.pane) ? action.pane : state.side };
     case "me.loaded":
       return { ...state, me: action.me };
+    case "members.listed":
+      return { ...state, members: action.members };
+    case "account.changed":
+      return { ...state, account: { ...state.account, ...action.change } };
     case "metrics.read":
       return { ...state, metrics: action.metrics };
     case "layout.changed":

@@ -32,6 +32,7 @@ export interface Workspace {
   head_checkpoint?: string | null;
   /** Where a port of it is seen, with `{port}` in it. */
   preview_url_template?: string | null;
+  approvals?: ApprovalRules;
   /** Where previews are, with `{port}` still in it. */
   preview_url_template?: string;
   /** The real step of a start under way, where the server knows it. */
@@ -92,6 +93,41 @@ export interface Approval {
   request: Record<string, unknown>;
   created_at: string;
   expires_at: string;
+}
+
+/** Which acts of tokens wait for a member. Empty: none. */
+export interface ApprovalRules { exec?: string[]; restore?: boolean; delete?: boolean; timeout_s?: number }
+
+export type Role = "viewer" | "operator" | "owner";
+
+export interface Member {
+  user: string;
+  role: Role;
+  added_at: string | null;
+  added_by: string | null;
+  /** Why an admin broke the glass; null for members. */
+  reason: string | null;
+  expires_at: string | null;
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  /** The end of its secret, by which one knows it again. */
+  hint: string;
+  scopes: string[];
+  workspace_ids: string[] | null;
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+}
+
+export interface AccountState {
+  status: "unknown" | "listed" | "failed";
+  problem: string;
+  tokens: Token[];
+  /** The one made just now, with its secret, until it is put away. */
+  made: { token: Token; secret: string } | null;
 }
 
 /** What going back to a checkpoint would undo: files that differ from it now. */
@@ -156,7 +192,7 @@ export interface FileEntry {
 
 /** What the server puts into the page: who looks, at what, and what a write needs. */
 export interface PageData {
-  page: "home" | "workspace" | "signin";
+  page: "home" | "workspace" | "account" | "signin";
   csrf: string;
   nonce: string;
   user: string;
@@ -194,6 +230,12 @@ export type Dialog =
   | { kind: "compare"; path: string }
   | { kind: "share"; port: number }
   | { kind: "emulated" }
+  | { kind: "members" }
+  | { kind: "leave"; user: string }
+  | { kind: "approval-rules" }
+  | { kind: "break-glass" }
+  | { kind: "new-token" }
+  | { kind: "revoke-token"; token: string }
   | TimeDialog;
 
 export type TerminalDialog =
@@ -386,6 +428,9 @@ export interface State {
   time: TimeState;
   ports: PortsState;
   metrics: Metrics | null;
+  /** Null until they were read. */
+  members: Member[] | null;
+  account: AccountState;
   /** Those that wait now, newest first. */
   approvals: Approval[];
   me: Me | null;

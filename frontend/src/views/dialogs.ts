@@ -14,6 +14,8 @@ import { compareInto } from "./compare";
 import { h, type Child, type VNode } from "./dom";
 import { button, field, valuesOf, withInitial } from "./parts";
 import { describeTerminal, openLink } from "./terminal-dialogs";
+import { newTokenDialog, revokeTokenDialog } from "./account";
+import { approvalRulesDialog, breakGlassDialog, leaveDialog, membersDialog } from "./members";
 import { emulatedDialog } from "./power";
 import { shareDialog } from "./ports";
 import { describeTime } from "./time-dialogs";
@@ -27,6 +29,8 @@ export interface Shown {
   body: Child[];
   verb: string;
   danger?: boolean;
+  /** What the button beside the verb says; "Cancel" unless said, none when empty. */
+  dismiss?: string;
   wide?: boolean;
   act: (values: Record<string, string>) => void;
   /** A second thing that may be done instead. */
@@ -50,6 +54,7 @@ function shell(state: State, context: Context, dialog: Dialog): VNode {
     h("div", { class: "dialog-actions" },
       button(shown.cancel ?? "Cancel", close),
       shown.also && button(shown.also.verb, shown.also.act),
+      shown.dismiss !== "" && button(shown.dismiss ?? "Cancel", close),
       h("button", { type: "submit", class: shown.danger ? "button danger" : "button primary", disabled: state.dialogBusy }, shown.verb))));
 }
 
@@ -62,6 +67,12 @@ function describe(state: State, context: Context, dialog: Dialog): Shown {
     case "open-link": return openLink(state, context, dialog.url);
     case "close-terminal": case "rename-terminal": case "paste": case "play": return describeTerminal(state, context, dialog);
     case "close-file": return closeFile(context, dialog.path);
+    case "members": return membersDialog(state, context);
+    case "leave": return leaveDialog(state, context, dialog.user);
+    case "approval-rules": return approvalRulesDialog(state, context);
+    case "break-glass": return breakGlassDialog(context);
+    case "new-token": return newTokenDialog(state, context);
+    case "revoke-token": return revokeTokenDialog(state, context, dialog.token);
     case "emulated": return emulatedDialog(context);
     case "share": return shareDialog(state, context, dialog.port);
     case "compare": return compare(context, dialog.path);

@@ -14,7 +14,7 @@ export function frame(state: State, context: Context, crumb: Child[], ...content
       h("div", { class: "crumbs" }, h("a", { class: "brand", href: "/" }, mark(), "Berth"), crumb),
       h("div", { class: "account" },
         themeButton(state, context),
-        h("span", { class: "who" }, state.page.user),
+        h("a", { class: "who", href: "/account", title: "Your tokens" }, state.page.user),
         button("Sign out", () => void leave(), { class: "quiet" }))),
     state.connection === "waiting" &&
       h("p", { class: "offline", role: "status" }, "The live connection is lost. What you see may be old; reconnecting."),

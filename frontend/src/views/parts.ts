@@ -32,11 +32,6 @@ export function when(at: string | null, now: number): Child {
 
 export const emulatedWhy = "This host has no usable KVM, so the processor is emulated. Everything works, slower.";
 
-export function emulatedChip(workspace: Workspace): Child {
-  if (workspace.accelerator !== "tcg") return null;
-  return h("span", { class: "chip", title: emulatedWhy }, "emulated (no KVM), slower");
-}
-
 export function field(label: string, hint: string, input: VNode): VNode {
   const name = String(input.props["id"]);
   return h("div", { class: "field" },

@@ -10,6 +10,7 @@ import type { Hold, State, Workspace } from "../state/types";
 import { canStart, exactly, isChanging, startWord } from "../state/words";
 import type { Shown } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
+import { openMembers } from "./members";
 import { button, emulatedWhy, iconButton, stateBadge, when } from "./parts";
 import { sparklines } from "./sparkline";
 
@@ -52,6 +53,8 @@ function power(state: State, context: Context, workspace: Workspace): Child[] {
     // At rest the one Start stands in the middle; it is up here where open files stand there, and on a narrow screen.
     canStart(workspace.state) && button(startWord(workspace.state), () => start(context, workspace.id),
       { key: "start", disabled: busy, class: state.tabs.length > 0 ? "" : "narrow" }),
+    workspace.role && button("Members", () => openMembers(context), { key: "members", class: "quiet" }),
+    workspace.role && workspace.role !== "viewer" && button("Approvals", () => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "approval-rules" } }), { key: "approval-rules", class: "quiet", title: "Which acts of tokens wait for a member" }),
     running && button("Keep awake", () => time.ask(context, { kind: "keep-awake" }), { key: "awake", class: "quiet" }),
     running && button("Standby", () => void command(context, workspace.id, "standby"), { key: "standby", disabled: busy, title: "To rest with its memory" }),
     running && button("Restart", () => confirm("confirm-restart"), { key: "restart", disabled: busy }),

@@ -11,6 +11,7 @@ import { h, type Child, type VNode } from "./dom";
 import { editorPane } from "./editor-pane";
 import { filesPane } from "./files-pane";
 import { frame } from "./frame";
+import { glassButton } from "./members";
 import { button } from "./parts";
 import { previewPane } from "./ports";
 import { start, statusBar } from "./power";
@@ -22,18 +23,19 @@ export function workspacePage(state: State, context: Context): VNode[] {
   const workspace = state.workspaces[state.page.workspace];
   const crumb = workspace ? [h("span", { class: "crumb-separator", "aria-hidden": "true" }, "/"), h("h1", null, workspace.name)] : [];
   return [
-    frame(state, context, crumb, ...(workspace ? panes(state, context, workspace) : [absent(state)])),
+    frame(state, context, crumb, ...(workspace ? panes(state, context, workspace) : [absent(state, context)])),
     ...dialogs(state, context),
   ];
 }
 
-function absent(state: State): Child {
+function absent(state: State, context: Context): Child {
   if (!state.missing) return null;
   return h("main", { class: "absent" },
     h("h1", null, "There is no such workspace"),
     h("p", null, "It was deleted, or it is not one of yours."),
     state.page.admin && h("p", { class: "hint" }, "Admins see that a workspace exists, not what is in it."),
-    h("a", { class: "button primary", href: "/" }, "All workspaces"));
+    h("div", { class: "banner-actions" },
+      h("a", { class: "button primary", href: "/" }, "All workspaces"), glassButton(state, context)));
 }
 
 function panes(state: State, context: Context, workspace: Workspace): Child[] {
