@@ -146,6 +146,7 @@ function received(context: Context, events: BerthEvent[], reads: Reads): void {
   }
   for (const event of fresh) {
     if (event.kind.startsWith("file.")) fileChanged(context, event);
+    if (event.kind === "exec.ended") activity.execEnded(context, event);
     saySudden(context, event);
   }
 }

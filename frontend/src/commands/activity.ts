@@ -7,7 +7,7 @@ import { readVersion, type Place, type Read } from "../api/versions";
 import { readEventsBefore } from "../api/workspaces";
 import { lineDiff } from "../state/linediff";
 import { versionsOf, type Version } from "../state/moments";
-import type { Step } from "../state/steps";
+import { stepKey, type Step } from "../state/steps";
 import type { BerthEvent, OutputStretch, StepDetail } from "../state/types";
 import { clock, readable } from "../state/words";
 import { raiseProblem, type Context } from "./context";
@@ -69,22 +69,36 @@ async function marksOf(workspace: string, exec: string, streams: OutputStretch[]
   return { ended: record.state === "ended", truncated: Boolean(record.stdout_truncated || record.stderr_truncated) };
 }
 
-export async function moreOutput(context: Context, step: Step, stream: OutputStretch["stream"], where: "earlier" | "later"): Promise<void> {
-  const detail = context.store.get().expanded[step.key];
-  const one = detail?.kind === "output" ? detail.streams.find((each) => each.stream === stream) : undefined;
-  if (detail?.kind !== "output" || !one || detail.reading) return;
-  const { key } = step;
-  context.store.dispatch({ type: "step.read", key, detail: { ...detail, reading: true } });
-  const read = where === "earlier" ? outputs.withEarlier : outputs.withLater;
-  const next = await read(workspaceOf(context), step.execId, one, moreOutputBytes).catch((cause: unknown) => { raiseProblem(context, cause); return one; });
-  const ended = detail.ended || (where === "later" && await hasEnded(context, step.execId));
-  context.store.dispatch({
-    type: "step.read", key, detail: { ...detail, ended, reading: false, streams: detail.streams.map((each) => (each.stream === stream ? next : each)) },
+type OutputDetail = Extract<StepDetail, { kind: "output" }>;
+
+export function earlierOutput(context: Context, execStep: string, exec: string, stream: OutputStretch["stream"]): Promise<void> {
+  return again(context, execStep, async (detail) => ({
+    ...detail, streams: await Promise.all(detail.streams.map((one) =>
+      (one.stream === stream ? outputs.withEarlier(workspaceOf(context), exec, one, moreOutputBytes) : one))),
+  }));
+}
+
+/** What came since; also called when the exec of an opened step has ended. */
+export function laterOutput(context: Context, execStep: string, exec: string): Promise<void> {
+  return again(context, execStep, async (detail) => {
+    const streams = await Promise.all(detail.streams.map((one) => outputs.withLater(workspaceOf(context), exec, one, moreOutputBytes)));
+    return { ...detail, streams, ...await marksOf(workspaceOf(context), exec, streams) };
   });
 }
 
-async function hasEnded(context: Context, exec: string): Promise<boolean> {
-  return readExec(workspaceOf(context), exec).then((record) => record.state === "ended", () => false);
+/** One reading of a step at a time; what cannot be read leaves it as it is. */
+async function again(context: Context, key: string, read: (detail: OutputDetail) => Promise<StepDetail>): Promise<void> {
+  const detail = context.store.get().expanded[key];
+  if (detail?.kind !== "output" || detail.reading) return;
+  context.store.dispatch({ type: "step.read", key, detail: { ...detail, reading: true } });
+  const next = await read(detail).catch((cause: unknown) => { raiseProblem(context, cause); return detail; });
+  context.store.dispatch({ type: "step.read", key, detail: { ...next, reading: false } as StepDetail });
+}
+
+/** Whoever watches a running exec sees its end without asking. */
+export function execEnded(context: Context, event: BerthEvent): void {
+  const exec = event.data["exec_id"];
+  if (typeof exec === "string") void laterOutput(context, stepKey(event), exec);
 }
 
 // -- changes of files -----------------------------------------------------------------------------------------------

@@ -21,11 +21,12 @@ export function activityPane(state: State, context: Context, workspace: Workspac
   if (steps.length === 0) return [h("p", { class: "hint inset", key: "none" }, state.connection === "live" ? "Nothing has happened yet." : "")];
   const seen = filtered(steps, state.activity);
   const rows = rowsOf(seen, state.activity.runs);
+  const goesBack = olderButton(state, context, rows.length);
   return [
     filters(state, context, steps),
     h("ol", { class: "steps", key: "steps", tabindex: "0", "aria-label": "Steps, newest first", onkeydown: walk },
       rows.slice(0, state.activity.shown).map((row) => drawn({ state, context, workspace, moments: momentsOnce(state.events, state.time.checkpoints) }, row)),
-      h("li", { key: "older", class: "older" }, seen.length === 0 && h("p", { class: "hint" }, "No such step here."), olderButton(state, context, rows.length))),
+      (seen.length === 0 || goesBack) && h("li", { key: "older", class: "older" }, seen.length === 0 && h("p", { class: "hint" }, "No such step here."), goesBack)),
   ];
 }
 

@@ -26,8 +26,7 @@ function output(context: Context, step: Step, detail: Extract<StepDetail, { kind
     said.length === 0 && h("p", { class: "hint" }, "No output."),
     said.flatMap((one) => stretch(context, step, one, said.length > 1, detail.reading)),
     detail.truncated && h("p", { class: "hint" }, "It said more than its bound allowed; what came after is not kept."),
-    !detail.ended && h("div", null, button("Show what came since", () => void Promise.all((said.length > 0 ? said : detail.streams).map((one) => activity.moreOutput(context, step, one.stream, "later"))),
-      { class: "small quiet", disabled: detail.reading })));
+    !detail.ended && h("div", null, button("Show what came since", () => void activity.laterOutput(context, step.key, step.execId), { class: "small quiet", disabled: detail.reading })));
 }
 
 function stretch(context: Context, step: Step, one: OutputStretch, named: boolean, reading: boolean): Child[] {
@@ -36,7 +35,7 @@ function stretch(context: Context, step: Step, one: OutputStretch, named: boolea
     named && h("p", { class: "hint" }, label),
     one.from > one.start && h("div", { class: "step-more" },
       h("span", { class: "hint" }, `The last ${bytes(one.to - one.from)} of ${bytes(one.to - one.start)}.`),
-      button("Load more", () => void activity.moreOutput(context, step, one.stream, "earlier"), { class: "small quiet", disabled: reading, "aria-label": `Load more of ${label.toLowerCase()}` })),
+      button("Load more", () => void activity.earlierOutput(context, step.key, step.execId, one.stream), { class: "small quiet", disabled: reading, "aria-label": `Load more of ${label.toLowerCase()}` })),
     h("pre", { tabindex: "0", "aria-label": label, key: one.stream }, plain(textOf(one))),
   ];
 }
