@@ -67,6 +67,10 @@ describe("the checkpoint before a step", () => {
     const [created, ready] = taken(1, "p");
     expect(before([created!, wrote(2, "/x"), { ...ready!, seq: 3 }, started(4, "a")], point("p"))).toEqual(["exec-a p+1"]);
   });
+  it("goes by the time of an event, for a host tells later what it did", () => {
+    const late = { ...wrote(3, "/x"), at: minute(-1) };
+    expect(before([...taken(1, "p"), late, started(4, "a", bot, 1)], point("p"))).toEqual(["exec-a p+0"]);
+  });
   it("is none that is gone, and after a restore it is the one that was restored", () => {
     const events = [...taken(1, "p"), ...taken(3, "q"), event(5, "workspace.restored", { checkpoint: "p" }), started(6, "a")];
     expect(before(events, point("q"))).toEqual([]);

@@ -30,7 +30,7 @@ function line(metrics: Metrics, name: string, measure: Measure, word: (value: nu
   const value = metrics.now ? measure(metrics.now) : null;
   const now = value === null ? "" : word(value);
   const hour = found.length > 0 ? `last hour ${word(Math.min(...found))} to ${word(Math.max(...found))}` : "no figures of the last hour";
-  return { path: path(metrics, measure, top), now, words: `${name} ${now ? `${now}${ofWhat}` : "not in use"}, ${hour}` };
+  return { path: path(metrics, measure, top), now, words: `${name} ${now ? `${now}${ofWhat}` : metrics.now ? "not known yet" : "not in use"}, ${hour}` };
 }
 
 function all(metrics: Metrics): Figures[] {

@@ -18,5 +18,5 @@ function spark(label: string, { path, now, words }: Line): Child {
     h("svg", { class: "spark-line", viewBox: `0 0 ${width} ${height}`, width: String(width), height: String(height), fill: "none", "aria-hidden": "true" },
       h("path", { d: `M0 ${height - 0.5}H${width}`, class: "spark-floor" }),
       h("path", { d: path, class: "spark-path" })),
-    h("span", { class: "spark-now" }, now));
+    h("span", { class: "spark-now" }, now || "–"));
 }

@@ -36,8 +36,13 @@ function stretch(context: Context, step: Step, one: OutputStretch, named: boolea
     one.from > one.start && h("div", { class: "step-more" },
       h("span", { class: "hint" }, `The last ${bytes(one.to - one.from)} of ${bytes(one.to - one.start)}.`),
       button("Load more", () => void activity.earlierOutput(context, step.key, step.execId, one.stream), { class: "small quiet", disabled: reading, "aria-label": `Load more of ${label.toLowerCase()}` })),
-    h("pre", { tabindex: "0", "aria-label": label, key: one.stream }, plain(textOf(one))),
+    h("pre", { tabindex: "0", "aria-label": label, key: one.stream, mount: toItsEnd }, plain(textOf(one))),
   ];
+}
+
+/** How it ended is at the end. */
+function toItsEnd(element: HTMLElement): void {
+  element.scrollTop = element.scrollHeight;
 }
 
 /** A stretch may begin and end within a character. */
