@@ -64,6 +64,7 @@ function stepOf(event: BerthEvent): Step {
   if (family === "exec") return { ...row, ...execStep(event) };
   if (family === "file") return { ...row, ...fileStep(event) };
   if (family === "workspace") return { ...row, ...workspaceStep(event) };
+  if (family === "member") return { ...row, text: inWords(event.kind), detail: memberWords(event) };
   if (family === "port" || family === "preview") return { ...row, text: portWords(event) };
   return { ...row, text: inWords(event.kind), detail: causeOf(event) };
 }
@@ -109,6 +110,10 @@ function fileStep(event: BerthEvent): Partial<Step> {
 
 function fromHome(path: string): string {
   return readable(path.replace(/^\/home\/user\//, "~/"));
+}
+
+function memberWords(event: BerthEvent): string {
+  return [event.data["user"], event.data["role"], event.data["reason"]].map((one) => readable(word(one))).filter(Boolean).join(", ");
 }
 
 function portWords(event: BerthEvent): string {

@@ -113,7 +113,7 @@ export interface Member {
 export interface Token {
   id: string;
   name: string;
-  /** The end of its secret, by which one knows it again. */
+  /** The beginning of its secret, by which one knows it again. */
   hint: string;
   scopes: string[];
   workspace_ids: string[] | null;

@@ -55,7 +55,7 @@ function list(state: State, context: Context): Child {
 function row(state: State, context: Context, token: Token): VNode {
   return h("li", { key: token.id, class: "token", "data-token": token.id },
     h("div", { class: "token-words" },
-      h("p", null, h("strong", null, readable(token.name)), " ", h("code", { class: "muted" }, `…${token.hint}`)),
+      h("p", null, h("strong", null, readable(token.name)), " ", h("code", { class: "muted" }, `${token.hint}…`)),
       h("p", { class: "hint" }, token.scopes.join(", "), " · ", limits(state, token)),
       h("p", { class: "hint" },
         token.last_used_at ? h("span", null, "used ", when(token.last_used_at, state.now)) : "never used", " · made ", when(token.created_at, state.now),

@@ -67,7 +67,7 @@ function power(state: State, context: Context, workspace: Workspace): Child[] {
 
 export function emulatedDialog(context: Context): Shown {
   return {
-    title: "Why it is slower", verb: "Understood",
+    title: "Why it is slower", verb: "Understood", dismiss: "",
     body: [
       h("p", null, emulatedWhy),
       h("p", null, "What computes takes about ten times as long; what waits for disk or network hardly longer. Files, checkpoints and standby are the same."),
