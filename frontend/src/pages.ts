@@ -124,16 +124,12 @@ function saySudden(context: Context, event: BerthEvent): void {
   raise(context, "error", [what, detail].filter(Boolean).join(" (") + (detail ? ")" : ""));
 }
 
-type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals", (key: string) => void>;
-type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "ports", (key: string) => void>;
-type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "ports" | "members", (key: string) => void>;
+type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals" | "ports" | "members", (key: string) => void>;
 
 /** Which facts make the page read what again: the beginning of their kind says it. */
 const readsOf: [string, keyof Reads][] = [
   ["workspace.", "workspace"], ["checkpoint.", "time"], ["checkpoint.", "workspace"], ["workspace.restore", "time"],
   ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"], ["exec.started", "terminals"],
-  ["approval.", "approvals"], ["member.", "workspace"],
-  ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"],
   ["approval.", "approvals"], ["port.", "ports"], ["preview.", "ports"], ["workspace.", "ports"], ["member.", "workspace"], ["member.", "members"],
 ];
 

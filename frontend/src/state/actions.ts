@@ -5,13 +5,9 @@
  */
 
 import type {
-  Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
-  TerminalGroup, TerminalStatus, TerminalTab, Theme, Workspace,
-  ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Notice, Outcome, Pane,
-  StepDetail, TerminalStatus, Theme, Workspace,
-  ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Metrics, Notice, Outcome, Pane,
-  AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout, Loss, Me, Member, Metrics, Notice, Outcome, Pane,
-  PortsState, Share, StepDetail, TerminalStatus, Theme, Workspace,
+  AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout,
+  Loss, Me, Member, Metrics, Notice, Outcome, Pane, PortsState, Share, StepDetail, TerminalGroup, TerminalStatus, TerminalTab,
+  Theme, Workspace,
 } from "./types";
 
 export type Action =

@@ -41,6 +41,6 @@ export const visibilityWords: Record<Visibility, string> = {
   private: "whoever has the link", signed_in: "everybody signed in here", public: "everybody",
 };
 
-export function previewUrl(template: string | undefined, port: number): string {
+export function previewUrl(template: string | null | undefined, port: number): string {
   return (template ?? "").replace("{port}", String(port));
 }

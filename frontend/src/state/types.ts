@@ -33,8 +33,6 @@ export interface Workspace {
   /** Where a port of it is seen, with `{port}` in it. */
   preview_url_template?: string | null;
   approvals?: ApprovalRules;
-  /** Where previews are, with `{port}` still in it. */
-  preview_url_template?: string;
   /** The real step of a start under way, where the server knows it. */
   stage?: string | null;
 }
