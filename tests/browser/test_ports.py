@@ -43,7 +43,7 @@ def test_a_port_appears_by_itself_with_its_program_and_goes_with_it(
     no_barriers(page)
     running = agent.get(f"/workspaces/{workspace['id']}/execs?state=running").json()["results"]
     agent.delete(f"/workspaces/{workspace['id']}/execs/{running[0]['id']}")
-    expect(row).to_have_count(0)
+    expect(row).to_have_count(0, timeout=20_000)
 
 
 def test_a_preview_stands_in_a_pane_is_shared_by_a_link_and_revoked(

@@ -21,7 +21,7 @@ THEMES = frozenset({"light", "dark"})
 #: attributes are allowed, because the terminal colours its cells with them (and no HTML text is ever parsed).
 POLICY = ("default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-{nonce}'; "
           "style-src-attr 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-          "font-src 'self'; connect-src 'self'; frame-src {previews}; manifest-src 'self'; base-uri 'none'; "
+          "font-src 'self'; connect-src 'self'; frame-src 'self' {previews}; manifest-src 'self'; base-uri 'none'; "
           "form-action 'self'; frame-ancestors 'none'; object-src 'none'")
 
 
@@ -43,5 +43,6 @@ def page(request: HttpRequest, name: str, title: str, status: int = 200, **data:
 
 
 def _preview_origins(request: HttpRequest) -> str:
-    """Every port of every workspace has an origin of its own; those alone may stand in a frame of a page."""
+    """Every port of every workspace has an origin of its own; those may stand in a frame of a page, and
+    ourselves, because a preview's sign-in hop passes by here."""
     return shapes.preview_template(request).replace("{port}--{id}", "*").rstrip("/")
