@@ -35,8 +35,6 @@ export interface Shown {
   act: (values: Record<string, string>) => void;
   /** A second thing that may be done instead. */
   also?: { verb: string; act: () => void };
-  /** What leaves all as it is. */
-  cancel?: string;
 }
 
 function shell(state: State, context: Context, dialog: Dialog): VNode {
@@ -52,7 +50,6 @@ function shell(state: State, context: Context, dialog: Dialog): VNode {
     ...shown.body,
     state.dialogProblem && h("p", { class: "problem", role: "alert" }, state.dialogProblem),
     h("div", { class: "dialog-actions" },
-      button(shown.cancel ?? "Cancel", close),
       shown.also && button(shown.also.verb, shown.also.act),
       shown.dismiss !== "" && button(shown.dismiss ?? "Cancel", close),
       h("button", { type: "submit", class: shown.danger ? "button danger" : "button primary", disabled: state.dialogBusy }, shown.verb))));

@@ -66,7 +66,7 @@ function play(state: State, context: Context, dialog: Extract<TerminalDialog, { 
   const { workspace } = state.page;
   return {
     title: dialog.source === "recording" ? `Recording of ${dialog.title}` : `What is kept of ${dialog.title}`,
-    verb: "Download", cancel: "Close", wide: true,
+    verb: "Download", dismiss: "Close", wide: true,
     body: [h("div", { class: "player", hosted: true, mount: (element) => playInto(element, context, dialog.id, dialog.source) })],
     act: () => download(castUrl(workspace, dialog.id, dialog.source), `${dialog.title}.cast`),
   };
