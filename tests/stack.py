@@ -30,6 +30,7 @@ import pytest
 
 from sandboxes.drivers import records
 from sandboxes.linux import names
+from tests.managing import Managing
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -61,6 +62,7 @@ class Stack:
     cache: Path | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _managing: Managing | None = None
     _wanted: set[str] = field(default_factory=set)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -157,10 +159,11 @@ class Stack:
         return (self.data / "log" / f"{name}.log").read_text(errors="replace")
 
     def manage(self, *arguments: str) -> str:
-        done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, text=True,
-                              capture_output=True, timeout=120)
-        assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.stdout}\n{done.stderr}"
-        return done.stdout.strip()
+        if self._managing is None:
+            self._managing = Managing(self.environment)
+        code, said, problem = self._managing(*arguments)
+        assert code == 0, f"manage.py {' '.join(arguments)}: {said}\n{problem}"
+        return said.strip()
 
     # people and programs
 
@@ -216,6 +219,8 @@ class Stack:
             if name in self.processes:
                 self._end(name, signal.SIGTERM)
         self._end_guests()
+        if self._managing:
+            self._managing.end()
 
     def _end_guests(self) -> None:
         """The fake driver's machines are processes that outlive hostd on purpose: those of this instance end here.
