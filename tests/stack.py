@@ -30,7 +30,7 @@ import pytest
 
 from sandboxes.drivers import records
 from sandboxes.linux import names
-from tests.managing import Managing
+from tests.forking import Nursery
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -62,7 +62,7 @@ class Stack:
     cache: Path | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
-    _managing: Managing | None = None
+    _commands: Nursery | None = None
     _wanted: set[str] = field(default_factory=set)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -159,9 +159,9 @@ class Stack:
         return (self.data / "log" / f"{name}.log").read_text(errors="replace")
 
     def manage(self, *arguments: str) -> str:
-        if self._managing is None:
-            self._managing = Managing(self.environment)
-        code, said, problem = self._managing(*arguments)
+        if self._commands is None:
+            self._commands = Nursery("django", self.environment)
+        code, said, problem = self._commands.run("manage", arguments, self.environment)
         assert code == 0, f"manage.py {' '.join(arguments)}: {said}\n{problem}"
         return said.strip()
 
@@ -219,8 +219,8 @@ class Stack:
             if name in self.processes:
                 self._end(name, signal.SIGTERM)
         self._end_guests()
-        if self._managing:
-            self._managing.end()
+        if self._commands:
+            self._commands.end()
 
     def _end_guests(self) -> None:
         """The fake driver's machines are processes that outlive hostd on purpose: those of this instance end here.

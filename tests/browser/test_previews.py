@@ -30,7 +30,7 @@ def vite(agent: httpx.Client, workspace: dict[str, Any]) -> Iterator[int]:
     for name, text in (("index.html", HTML), ("main.js", MAIN), ("word.js", "export const word = 'before'")):
         put(agent, base, name, text)
     # The fake driver's machines see the host's node and modules; a guest of QEMU's would have installed its own.
-    assert not ROOT.is_relative_to("/tmp"), "a fake machine has a /tmp of its own and would not see this checkout"  # noqa: S108
+    assert not ROOT.is_relative_to("/tmp"), "a fake machine has a /tmp of its own and would not see this checkout"
     modules = (ROOT / "frontend" / "node_modules").resolve()
     put(agent, base, "package.json", json.dumps({"name": "stock", "type": "module"}))
     command = f"ln -s {modules} node_modules && exec node_modules/.bin/vite --port {port} --strictPort"

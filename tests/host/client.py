@@ -9,14 +9,14 @@ import os
 import secrets
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+
+from tests import forking
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 DEADLINE_S = 30.0
@@ -56,7 +56,7 @@ class Hostd:
         self.state, self.socket, self.log_file = folder / "state", folder / "h.sock", folder / "log"
         self.env: dict[str, str] = {}
         self.module = "sandboxes.host"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forking.Forked | None = None
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -64,26 +64,9 @@ class Hostd:
         return self.log_file.read_text()
 
     async def start(self, deadline_s: float = DEADLINE_S) -> None:
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    self.module,
-                    "--state",
-                    str(self.state),
-                    "--socket",
-                    str(self.socket),
-                    "--images",
-                    str(self.images),
-                    "--driver",
-                    self.driver,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.env},
-            )
+        self.process = forking.hostd(self.module, ["--state", str(self.state), "--socket", str(self.socket), "--images",
+                                                   str(self.images), "--driver", self.driver],
+                                     {**os.environ, **self.env}, self.log_file)
         await eventually(self._answers, "hostd answers", deadline_s)
 
     async def _answers(self) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests import forking
 
 DEADLINE_S = 30.0
 
@@ -36,18 +36,16 @@ class Hostd:
         # Unix socket names are short.
         self.folder = Path(tempfile.mkdtemp(prefix="bh-", dir="/tmp"))
         self.socket = self.folder / "h.sock"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forking.Forked | None = None
 
     @property
     def address(self) -> str:
         return f"unix:{self.socket}"
 
     def start(self) -> None:
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", self.module, "--state", str(self.folder / "state"), "--socket",
-                 str(self.socket), "--images", str(self.folder / "images"), "--driver", "fake"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(os.environ))
+        self.process = forking.hostd(self.module, ["--state", str(self.folder / "state"), "--socket", str(self.socket),
+                                                   "--images", str(self.folder / "images"), "--driver", "fake"],
+                                     dict(os.environ), self.folder / "log")
         until("hostd answers", self._answers)
 
     def _answers(self) -> bool:
