@@ -17,12 +17,6 @@ SEED = int(os.environ.get("BERTH_SOAK_SEED", "0")) or random.SystemRandom().rand
 
 
 @pytest.fixture
-def own_stack() -> Iterator[Stack]:
-    with running_stack() as made:
-        yield made
-
-
-@pytest.fixture
 def real_stack(cache: Path) -> Iterator[Stack]:
     """Its machines go through the front door: QEMU, namespaces and taps are nobody's children to be ended."""
     with running_stack("auto", cache) as made:
@@ -48,8 +42,8 @@ def test_a_manifest_that_differs_names_the_path_and_what_it_should_be() -> None:
 
 
 @pytest.mark.stack
-def test_whatever_is_done_to_a_workspace_its_tree_is_what_it_should_be(own_stack: Stack) -> None:
-    done = soak(soaked(own_stack), len(DEEDS), SEED)
+def test_whatever_is_done_to_a_workspace_its_tree_is_what_it_should_be(stack: Stack) -> None:
+    done = soak(soaked(stack), len(DEEDS), SEED)
     assert set(done) == set(DEEDS)
 
 
@@ -87,5 +81,5 @@ def test_one_checkpoint_is_restored_a_hundred_times(real_stack: Stack) -> None:
 
 @pytest.mark.soak
 @pytest.mark.stack
-def test_two_hundred_mixed_cycles_on_the_fake_driver(own_stack: Stack) -> None:
-    assert soak(soaked(own_stack), 200, SEED).total() == 200
+def test_two_hundred_mixed_cycles_on_the_fake_driver(stack: Stack) -> None:
+    assert soak(soaked(stack), 200, SEED).total() == 200
