@@ -16,7 +16,10 @@ import "./styles/activity.css";
 import "./styles/ports.css";
 import "./styles/header.css";
 import "./styles/people.css";
+import "./styles/picker.css";
+import "./styles/search.css";
 import { useCsrf } from "./api/client";
+import { useShortcuts } from "./commands/shortcuts";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";
 import { createStore } from "./state/store";
@@ -62,5 +65,6 @@ draw();
 if (page.page === "home") startHome(context);
 if (page.page === "account") startAccount(context);
 if (page.page === "workspace" && !page.missing) startWorkspace(context);
+if (page.page !== "signin") useShortcuts(context);
 // Relative times move on by themselves; nothing else does.
 if (page.page !== "signin") setInterval(() => store.dispatch({ type: "ticked", now: Date.now() }), 15_000);

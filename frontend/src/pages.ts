@@ -90,7 +90,6 @@ export function startWorkspace(context: Context): void {
   addEventListener("beforeunload", (event) => {
     if (store.get().tabs.some((tab) => tab.dirty)) event.preventDefault();
   });
-  addEventListener("keydown", (event) => shortcuts(context, event));
 }
 
 /** Runs what needs a running machine, each time it has begun to run. */
@@ -153,11 +152,4 @@ function fileChanged(context: Context, event: BerthEvent): void {
     files.refreshParent(context, path);
     void editor.changedUnderneath(context, path, event.actor.name, event.at);
   }
-}
-
-/** Ctrl-` goes to the terminal and out of it again, and opens one where there is none. */
-function shortcuts(context: Context, event: KeyboardEvent): void {
-  if (!event.ctrlKey || event.key !== "`") return;
-  event.preventDefault();
-  terminals.hop(context);
 }

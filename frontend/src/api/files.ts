@@ -28,7 +28,7 @@ export async function listFolder(workspace: string, path: string, source: Source
   return { entries, more: next !== null };
 }
 
-function exactPath(entry: FileEntry): string {
+export function exactPath(entry: FileEntry): string {
   return entry.path_encoded ? decodePath(entry.path_encoded) : entry.path;
 }
 

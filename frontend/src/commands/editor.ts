@@ -9,6 +9,7 @@ import { Problem } from "../api/problem";
 import { EditorSession } from "../editor/session";
 import { decodeFile, editableBytes } from "../editor/text";
 import { fileSource } from "../state/files";
+import { patternOf, type SearchWanted } from "../state/search";
 import type { EditorTab } from "../state/types";
 import { baseName, bytes as inBytes } from "../state/words";
 import { raiseProblem, type Context } from "./context";
@@ -27,17 +28,29 @@ function tabOf(context: Context, path: string): EditorTab | undefined {
   return context.store.get().tabs.find((tab) => tab.path === path);
 }
 
-export async function open(context: Context, path: string): Promise<void> {
+/** Where to stand in it: the focus goes there. A file that is opened without one only shows itself. */
+export interface Spot { line?: number; wanted?: SearchWanted }
+
+export async function open(context: Context, path: string, spot?: Spot): Promise<void> {
   const known = tabOf(context, path);
   context.store.dispatch({ type: "tab.opened", path });
-  if (known?.status === "open") return sessions.get(path)?.focus();
+  if (known?.status === "open") return arrive(path, spot);
   if (known?.status === "opening") return;
   change(context, path, { status: "opening", reason: "" });
   try {
     await fill(context, path);
+    if (spot) arrive(path, spot);
   } catch (cause) {
     change(context, path, { status: "refused", reason: refusal(cause) });
   }
+}
+
+/** Once it is drawn: what is not on the page can neither be scrolled nor have the focus. */
+function arrive(path: string, spot: Spot | undefined): void {
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (spot?.line) sessions.get(path)?.reveal(spot.line, spot.wanted ? patternOf(spot.wanted) : null);
+    sessions.get(path)?.focus();
+  }));
 }
 
 async function fill(context: Context, path: string): Promise<void> {
@@ -52,7 +65,6 @@ async function fill(context: Context, path: string): Promise<void> {
   if (!tabOf(context, path)) return;
   const session: EditorSession = new EditorSession(baseName(path), decoded, etag, page.nonce, {
     changed: (dirty) => change(context, pathOf(session), { dirty }),
-    save: () => void save(context, pathOf(session)),
   });
   sessions.set(path, session);
   const asleep = source === "disk";
@@ -150,6 +162,14 @@ export async function theirVersion(context: Context, path: string) {
 
 export function keepEditing(context: Context, path: string): void {
   change(context, path, { conflict: null });
+}
+
+/** The open file `by` places further in the row, round its ends. */
+export function step(context: Context, by: number): void {
+  const { tabs, activePath } = context.store.get();
+  const at = tabs.findIndex((tab) => tab.path === activePath) + by;
+  const next = tabs[(at + tabs.length) % tabs.length];
+  if (next) void open(context, next.path);
 }
 
 export function close(context: Context, path: string): void {

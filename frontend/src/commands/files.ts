@@ -46,6 +46,13 @@ export async function toggle(context: Context, path: string): Promise<void> {
   if (folder?.open && folder.status !== "listed") await list(context, path);
 }
 
+/** To the tree by keyboard: to the row where one was. */
+export function goToTree(context: Context): void {
+  context.store.dispatch({ type: "search.shown", shown: false });
+  context.store.dispatch({ type: "pane.shown", pane: "files" });
+  requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector<HTMLElement>('.tree [tabindex="0"]')?.focus()));
+}
+
 /** Every open folder again: a program in the guest changes files without telling. */
 export async function refresh(context: Context): Promise<void> {
   const open = Object.entries(context.store.get().tree).filter(([, folder]) => folder.open);

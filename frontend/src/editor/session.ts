@@ -9,7 +9,7 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { bracketMatching, indentOnInput, indentUnit, LanguageDescription } from "@codemirror/language";
 import { languages } from "@codemirror/language-data";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { Compartment, EditorState, Prec, Text } from "@codemirror/state";
+import { Compartment, EditorSelection, EditorState, Text } from "@codemirror/state";
 import {
   drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers,
 } from "@codemirror/view";
@@ -18,7 +18,6 @@ import { editorLook } from "./theme";
 
 export interface EditorHooks {
   changed: (dirty: boolean) => void;
-  save: () => void;
 }
 
 export class EditorSession {
@@ -63,6 +62,15 @@ export class EditorSession {
     this.savedAs(this.view.state.doc, etag);
   }
 
+  /** Puts the cursor on a line, around the first thing in it that fits, and shows it in the middle. */
+  reveal(number: number, pattern: RegExp | null): void {
+    const line = this.view.state.doc.line(Math.min(Math.max(1, number), this.view.state.doc.lines));
+    const found = pattern?.exec(line.text);
+    const from = line.from + (found?.index ?? 0);
+    const range = EditorSelection.range(from, from + (found?.[0].length ?? 0));
+    this.view.dispatch({ selection: range, effects: EditorView.scrollIntoView(range, { y: "center" }) });
+  }
+
   /** Whether it may be read only. */
   lock(readOnly: boolean): void {
     this.view.dispatch({ effects: this.locked.reconfigure(EditorState.readOnly.of(readOnly)) });
@@ -96,7 +104,6 @@ export class EditorSession {
   }
 
   private stateFor(name: string, nonce: string): EditorState {
-    const save = { key: "Mod-s", preventDefault: true, run: () => { this.hooks.save(); return true; } };
     return EditorState.create({
       doc: this.decoded.text,
       extensions: [
@@ -106,7 +113,7 @@ export class EditorSession {
         EditorView.contentAttributes.of({ "aria-label": `Contents of ${name}` }),
         lineNumbers(), highlightSpecialChars(), history(), drawSelection(), indentOnInput(), bracketMatching(),
         highlightActiveLine(), highlightActiveLineGutter(), highlightSelectionMatches(), indentUnit.of("    "),
-        Prec.high(keymap.of([save])), keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
+        keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
         this.language.of([]), editorLook,
         // Pasted text takes the file's own line ends, whatever system it was copied on.
         EditorView.clipboardInputFilter.of((text, state) => text.replace(/\r\n?|\n/g, state.lineBreak)),

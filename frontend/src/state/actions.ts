@@ -4,6 +4,8 @@
  * Made by commands, sockets and views; read by reduce.ts alone.
  */
 
+import type { PathList } from "./picker";
+import type { FoundFile, SearchWanted } from "./search";
 import type {
   AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout,
   Loss, Me, Member, Metrics, Notice, Outcome, Pane, PortsState, Share, StepDetail, TerminalGroup, TerminalStatus, TerminalTab,
@@ -37,6 +39,18 @@ export type Action =
   | { type: "folder.failed"; path: string; problem: string }
   | { type: "folder.toggled"; path: string }
   | { type: "hidden.toggled" }
+  | { type: "picker.opened"; mode: "files" | "commands" }
+  | { type: "picker.typed"; query: string }
+  | { type: "picker.moved"; at: number }
+  | { type: "picker.closed" }
+  | { type: "paths.changed"; change: Partial<PathList> }
+  | { type: "search.shown"; shown: boolean }
+  | { type: "search.wanted"; wanted: Partial<SearchWanted> }
+  | { type: "search.begun"; anew: boolean }
+  | { type: "search.found"; files: FoundFile[] }
+  | { type: "search.ended"; problem: string; next: string | null }
+  | { type: "search.cleared" }
+  | { type: "search.folded"; path: string }
   | { type: "tab.opened"; path: string }
   | { type: "tab.changed"; path: string; change: Partial<EditorTab> }
   | { type: "tab.moved"; path: string; to: string }

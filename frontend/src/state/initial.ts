@@ -1,5 +1,7 @@
 /** The State of a page that knows nothing yet. Called by main.ts and by the unit tests; pure. */
 
+import { noPaths } from "./picker";
+import { noSearch } from "./search";
 import type { Layout, PageData, State, Theme } from "./types";
 
 export const defaultLayout: Layout = { files: 232, activity: 336, terminal: 300 };
@@ -17,7 +19,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     dialog: null, dialogProblem: "", dialogBusy: false,
     events: [], lastSeq: 0, expanded: {},
     activity: { actor: "", family: "", shown: 100, older: "unknown", runs: {} },
-    home: "", tree: {}, showHidden: false,
+    home: "", tree: {}, showHidden: false, picker: null, paths: noPaths, search: noSearch,
     tabs: [], activePath: "",
     terminals: [], terminalsKnown: false, terminalGroups: [], otherTerminals: [], finding: "", found: { at: 0, of: -1 }, activeTerminal: "", opening: false,
     pane: "activity", side: "activity",

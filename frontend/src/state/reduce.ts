@@ -8,6 +8,8 @@ import type { Action } from "./actions";
 import { reduceActivity } from "./activity";
 import { reduceFiles } from "./files";
 import { reduceTerminals } from "./terminals";
+import { reducePicker } from "./picker";
+import { reduceSearch } from "./search";
 import { reduceTime } from "./time";
 import { reducePorts } from "./ports";
 import type { Pane, Side, State } from "./types";
@@ -17,7 +19,7 @@ export function reduce(state: State, action: Action): State {
   return families.reduce((before, family) => family(before, action), state);
 }
 
-const families = [reduceTerminals, reduceFiles, reduceActivity, reduceTime, reducePorts, reduceWorkspaces, reducePage];
+const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceActivity, reduceTime, reducePorts, reduceWorkspaces, reducePage];
 
 function isSide(pane: Pane): pane is Side {
   return pane === "activity" || pane === "time" || pane === "ports";

@@ -1,9 +1,12 @@
 /**
  * The shapes everything on a page is made of: what the API answers, and the one State that views read.
  *
- * Imported by everybody, imports nothing. Names follow the public contract; a field that the contract calls
+ * Imported by everybody, imports only shapes that live beside their own reduce. Names follow the public contract; a field that the contract calls
  * optional is optional here.
  */
+
+import type { PathList, PickerState } from "./picker";
+import type { SearchState } from "./search";
 
 export type VisibleState =
   | "creating" | "running" | "standby" | "stopped" | "failed" | "deleted"
@@ -228,6 +231,7 @@ export type Dialog =
   | { kind: "compare"; path: string }
   | { kind: "share"; port: number }
   | { kind: "emulated" }
+  | { kind: "shortcuts" }
   | { kind: "members" }
   | { kind: "leave"; user: string }
   | { kind: "approval-rules" }
@@ -409,6 +413,9 @@ export interface State {
   home: string;
   tree: Record<string, TreeFolder>;
   showHidden: boolean;
+  picker: PickerState | null;
+  paths: PathList;
+  search: SearchState;
   tabs: EditorTab[];
   activePath: string;
   terminals: TerminalTab[];

@@ -18,6 +18,7 @@ import { newTokenDialog, revokeTokenDialog } from "./account";
 import { approvalRulesDialog, breakGlassDialog, leaveDialog, membersDialog } from "./members";
 import { emulatedDialog } from "./power";
 import { shareDialog } from "./ports";
+import { shortcutsDialog } from "./shortcuts";
 import { describeTime } from "./time-dialogs";
 
 export function dialogs(state: State, context: Context): VNode[] {
@@ -43,7 +44,7 @@ function shell(state: State, context: Context, dialog: Dialog): VNode {
   const submit = (event: Event): void => { event.preventDefault(); shown.act(valuesOf(event.currentTarget)); };
   return h("dialog", {
     key: `dialog-${JSON.stringify(dialog)}`, class: shown.wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title",
-    mount: (element) => (element as HTMLDialogElement).showModal(), oncancel: (event: Event) => { event.preventDefault(); close(); },
+    mount: modal, oncancel: (event: Event) => { event.preventDefault(); close(); },
   },
   h("form", { onsubmit: submit, novalidate: true },
     h("h2", { id: "dialog-title" }, shown.title),
@@ -53,6 +54,13 @@ function shell(state: State, context: Context, dialog: Dialog): VNode {
       shown.also && button(shown.also.verb, shown.also.act),
       shown.dismiss !== "" && button(shown.dismiss ?? "Cancel", close),
       h("button", { type: "submit", class: shown.danger ? "button danger" : "button primary", disabled: state.dialogBusy }, shown.verb))));
+}
+
+/** Closed as a dialog is, not only taken away: then the focus goes back to where it was. */
+export function modal(element: HTMLElement): () => void {
+  const dialog = element as HTMLDialogElement;
+  dialog.showModal();
+  return () => dialog.close();
 }
 
 function describe(state: State, context: Context, dialog: Dialog): Shown {
@@ -70,6 +78,7 @@ function describe(state: State, context: Context, dialog: Dialog): Shown {
     case "break-glass": return breakGlassDialog(context);
     case "new-token": return newTokenDialog(state, context);
     case "revoke-token": return revokeTokenDialog(state, context, dialog.token);
+    case "shortcuts": return shortcutsDialog(state, context);
     case "emulated": return emulatedDialog(context);
     case "share": return shareDialog(state, context, dialog.port);
     case "compare": return compare(context, dialog.path);

@@ -61,9 +61,11 @@ function patchChildren(parent: Element, before: Mounted[], wanted: (VNode | stri
 function findMatch(before: Mounted[], free: Set<Mounted>, node: VNode | string, at: number): Mounted | undefined {
   const key = keyOf(node);
   const fits = (one: Mounted | undefined): boolean => one !== undefined && free.has(one) && same(one.node, node);
-  if (key !== undefined) return before.find((one) => fits(one) && keyOf(one.node) === key);
+  // A long list that did not change is matched in one pass.
   const here = before[at];
-  return fits(here) ? here : before.find(fits);
+  if (fits(here)) return here;
+  if (key !== undefined) return before.find((one) => fits(one) && keyOf(one.node) === key);
+  return before.find(fits);
 }
 
 function keyOf(node: VNode | string): string | undefined {

@@ -3,6 +3,9 @@
 import type { Context } from "../commands/context";
 import * as editor from "../commands/editor";
 import * as files from "../commands/files";
+import * as search from "../commands/search";
+import { mac } from "../commands/shortcuts";
+import { chordWords } from "../state/chords";
 import { fileSource } from "../state/files";
 import type { FileEntry, State, TreeFolder, Workspace } from "../state/types";
 import { baseName, bytes, exactly, readable, startWord, stateWord } from "../state/words";
@@ -10,6 +13,7 @@ import { h, type Child, type VNode } from "./dom";
 import { icon } from "./icons";
 import { button, iconButton } from "./parts";
 import { start } from "./power";
+import { searchPane } from "./search-pane";
 
 /** "live" is changed here, "disk" only read; null is neither. */
 type Source = ReturnType<typeof fileSource>;
@@ -20,14 +24,16 @@ export function filesPane(state: State, context: Context, workspace: Workspace):
   const home = state.home || files.homeFolder;
   return h("section", { class: source ? "files-area" : "files-area greyed", "aria-label": "Files" },
     h("div", { class: "pane-head" },
-      h("h2", { title: home }, "Files"),
+      h("h2", { title: home }, state.search.shown ? "Search" : "Files"),
       h("div", { class: "pane-tools" },
+        iconButton("find", `Search in files (${chordWords("Mod+Shift+F", mac)})`, () => (state.search.shown ? search.hide(context) : search.show(context)),
+          { "aria-pressed": state.search.shown ? "true" : "false" }),
         iconButton("newFile", "New file", () => ask(context, "file", home), { disabled: !running }),
         iconButton("newFolder", "New folder", () => ask(context, "directory", home), { disabled: !running }),
         iconButton("eye", "Hidden files", () => context.store.dispatch({ type: "hidden.toggled" }), { "aria-pressed": state.showHidden ? "true" : "false" }),
         iconButton("refresh", "Refresh", () => void files.refresh(context), { disabled: !source }))),
     source === "disk" && asleepBar(state, context, workspace),
-    h("div", { class: "tree", onkeydown: (event: KeyboardEvent) => walk(event) },
+    state.search.shown ? searchPane(state, context, workspace) : h("div", { class: "tree", key: "tree", onkeydown: (event: KeyboardEvent) => walk(event) },
       state.home ? contents(state, context, state.home, 0, source)
         : h("p", { class: "hint inset" }, source ? "" : "Files are read when the workspace runs.")));
 }

@@ -2,10 +2,14 @@
 
 import { signOut } from "../api/workspaces";
 import type { Context } from "../commands/context";
+import { openPicker } from "../commands/picker";
+import { mac } from "../commands/shortcuts";
+import { chordWords } from "../state/chords";
 import type { State, Theme } from "../state/types";
 import { h, type Child, type VNode } from "./dom";
 import { mark } from "./icons";
 import { button, iconButton } from "./parts";
+import { pickerDialog } from "./picker";
 import { chooseTheme } from "./theme";
 
 export function frame(state: State, context: Context, crumb: Child[], ...content: Child[]): VNode {
@@ -13,13 +17,15 @@ export function frame(state: State, context: Context, crumb: Child[], ...content
     h("header", { class: "topbar" },
       h("div", { class: "crumbs" }, h("a", { class: "brand", href: "/" }, mark(), "Berth"), crumb),
       h("div", { class: "account" },
+        iconButton("keyboard", `All commands (${chordWords("Mod+K", mac)})`, () => openPicker(context, "commands")),
         themeButton(state, context),
         h("a", { class: "who", href: "/account", title: "Your tokens" }, state.page.user),
         button("Sign out", () => void leave(), { class: "quiet" }))),
     state.connection === "waiting" &&
       h("p", { class: "offline", role: "status" }, "The live connection is lost. What you see may be old; reconnecting."),
     ...content,
-    notices(state, context));
+    notices(state, context),
+    pickerDialog(state, context));
 }
 
 const nextTheme: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };

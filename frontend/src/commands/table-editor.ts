@@ -1,0 +1,41 @@
+/** The commands of the files and of the editor. Part of table.ts. */
+
+import { fileSource } from "../state/files";
+import type { EditorTab, State } from "../state/types";
+import { parentOf } from "../state/words";
+import type { Context } from "./context";
+import * as editor from "./editor";
+import * as files from "./files";
+import type { Command } from "./table";
+import { onWorkspace } from "./table-page";
+
+const changes = (state: State): boolean => onWorkspace(state) && fileSource(state) === "live";
+const reads = (state: State): boolean => onWorkspace(state) && fileSource(state) !== null;
+const current = (state: State): EditorTab | undefined => state.tabs.find((tab) => tab.path === state.activePath);
+const hasTab = (state: State): boolean => current(state) !== undefined;
+const path = (context: Context): string => context.store.get().activePath;
+
+function ask(context: Context, type: "file" | "directory"): void {
+  const { home, activePath } = context.store.get();
+  const parent = activePath ? parentOf(activePath) : home || files.homeFolder;
+  context.store.dispatch({ type: "dialog.opened", dialog: { kind: "new-entry", type, parent } });
+}
+
+export const editorCommands: Command[] = [
+  { id: "new-file", title: "New file", group: "Files", applies: changes, run: (context) => ask(context, "file") },
+  { id: "new-folder", title: "New folder", group: "Files", applies: changes, run: (context) => ask(context, "directory") },
+  { id: "hidden", title: "Show or hide hidden files", group: "Files", applies: onWorkspace, run: (context) => context.store.dispatch({ type: "hidden.toggled" }) },
+  { id: "refresh", title: "Read the files again", group: "Files", applies: reads, run: (context) => void files.refresh(context) },
+
+  { id: "save", title: "Save", group: "Editor", keys: ["Mod+S"], applies: (state) => onWorkspace(state) && current(state)?.status === "open", run: (context) => void editor.save(context, path(context)) },
+  { id: "close", title: "Close the file", group: "Editor", keys: ["Alt+W"], applies: hasTab, run: (context) => editor.close(context, path(context)) },
+  { id: "next", title: "Next open file", group: "Editor", keys: ["Alt+PageDown"], applies: (state) => state.tabs.length > 1, run: (context) => editor.step(context, 1) },
+  { id: "previous", title: "Previous open file", group: "Editor", keys: ["Alt+PageUp"], applies: (state) => state.tabs.length > 1, run: (context) => editor.step(context, -1) },
+  { id: "focus-editor", title: "Go to the editor", group: "Editor", applies: hasTab, run: (context) => void editor.open(context, path(context)) },
+  { id: "compare", title: "Compare with the version in the workspace", group: "Editor", applies: (state) => Boolean(current(state)?.conflict), run: (context) => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "compare", path: path(context) } }) },
+  { id: "load-theirs", title: "Load the version in the workspace", group: "Editor", applies: (state) => Boolean(current(state)?.conflict), run: (context) => void editor.reload(context, path(context)) },
+  { id: "download-open", title: "Download the open file", group: "Editor", applies: hasTab, run: (context) => void files.download(context, path(context)) },
+  ...([["Find in the file", "Mod+F"], ["Undo", "Mod+Z"], ["Indent", "Tab"], ["Leave the text: then Tab moves on", "Escape"]] as const).map(([title, key]): Command => ({
+    id: `text-${key}`, title, group: "Editor", keys: [key], where: "in the text", applies: onWorkspace, run: () => undefined,
+  })),
+];
