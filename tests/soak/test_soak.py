@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.soak.cycles import DEEDS, soak
 from tests.soak.workspace import Soaked, assert_equal
-from tests.stack import Stack, running_stack
+from tests.stack import Stack
 
 SEED = int(os.environ.get("BERTH_SOAK_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
-
-
-@pytest.fixture
-def real_stack(cache: Path) -> Iterator[Stack]:
-    """Its machines go through the front door: QEMU, namespaces and taps are nobody's children to be ended."""
-    with running_stack("auto", cache) as made:
-        try:
-            yield made
-        finally:
-            with made.client() as client:
-                for row in client.get("/api/v1/workspaces").json()["results"]:
-                    client.delete(f"/api/v1/workspaces/{row['id']}?purge=true&wait=true&timeout_s=120")
 
 
 def soaked(stack: Stack) -> Soaked:
@@ -45,17 +31,6 @@ def test_a_manifest_that_differs_names_the_path_and_what_it_should_be() -> None:
 def test_whatever_is_done_to_a_workspace_its_tree_is_what_it_should_be(stack: Stack) -> None:
     done = soak(soaked(stack), len(DEEDS), SEED)
     assert set(done) == set(DEEDS)
-
-
-@pytest.mark.vm
-def test_a_real_machines_tree_comes_through_rest_restore_and_death(real_stack: Stack) -> None:
-    """Very short: memory, a point in time, a killed machine and a killed host, once each."""
-    one = soaked(real_stack)
-    chance = random.Random(SEED)
-    for name in ("standby", "checkpoint", "restore", "machine dies", "host dies"):
-        one.change(chance.randrange(1 << 30))
-        DEEDS[name](one, chance)
-        one.check(f"{name} (seed {SEED})")
 
 
 @pytest.mark.soak
