@@ -41,14 +41,15 @@ async def dies_in(hostd: Hostd, machine_id: str, kind: str, generation: int, at:
     armed.write_text(json.dumps({"id": new_id(), "at": at, "where": where}))
     with contextlib.suppress(aiohttp.ClientError, OSError, AssertionError, json.JSONDecodeError):
         await hostd.operate(machine_id, kind, generation, **more)
-    died = armed.with_suffix(".died")
-    armed.unlink()
-    if not died.exists():
+    try:
+        armed.unlink()
         return ""
+    except FileNotFoundError:
+        assert hostd.process is not None
+        hostd.process.wait(timeout=30)
+    died = armed.with_suffix(".died")
     said = died.read_text()
     died.unlink()
-    assert hostd.process is not None
-    hostd.process.wait(timeout=30)
     await hostd.start(600)
     return said
 
