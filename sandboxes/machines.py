@@ -41,6 +41,7 @@ SILENT_AFTER = timedelta(seconds=60)
 #: A body that no row names for so long is ended. Its disk stays until an admin says otherwise: a database that was
 #: put back from yesterday knows nothing of what was made today.
 STRAY_GRACE = timedelta(minutes=5)
+LIVE_PHASES = [Phase.STARTING.value, Phase.RUNNING.value, Phase.STOPPING.value]
 
 
 @dataclass(frozen=True)
@@ -256,6 +257,24 @@ def images() -> set[str]:
     return {"default"} | {name for host in Host.objects.all() for name in host.images}
 
 
+def set_host(host_id: str, *, schedulable: bool | None = None, draining: bool | None = None) -> Host:
+    """Closes a host for new machines or opens it again; has its machines put to rest, or lets them run again. What is
+    None stays. Raises NotFound."""
+    said = {"schedulable": schedulable, "draining": draining}
+    wanted = {name: value for name, value in said.items() if value is not None}
+    if wanted:
+        Host.objects.filter(pk=host_id).update(**wanted)
+    found = Host.objects.filter(pk=host_id).first()
+    if found is None:
+        raise errors.NotFound("there is no such host")
+    return found
+
+
+def not_yet_drained() -> set[str]:
+    """Machines with a body on hosts that are being drained."""
+    return set(Sandbox.objects.filter(host__draining=True, phase__in=LIVE_PHASES).values_list("pk", flat=True))
+
+
 def drain_hosts() -> None:
     """No machine starts any more, and those that run are to be put to rest."""
     Host.objects.update(draining=True)
@@ -263,8 +282,7 @@ def drain_hosts() -> None:
 
 def live() -> list[str]:
     """Machines that have a body, as far as rows know."""
-    phases = [Phase.STARTING.value, Phase.RUNNING.value, Phase.STOPPING.value]
-    return list(Sandbox.objects.filter(phase__in=phases).order_by("pk").values_list("pk", flat=True))
+    return list(Sandbox.objects.filter(phase__in=LIVE_PHASES).order_by("pk").values_list("pk", flat=True))
 
 
 def read_feed(host: Host, wait_s: float) -> dict[str, Any]:

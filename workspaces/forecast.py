@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from workspaces import policies, retention
+from sandboxes import machines
+from workspaces import outlook, policies, retention
 from workspaces import retention_rule as rule
 from workspaces.models import User, Workspace
 from workspaces.models_policy import Tally
@@ -35,11 +36,12 @@ class Forecast:
     noticed: bool = False
 
 
-def forecast(book: policies.Book, now: datetime, horizon: timedelta, owner: User | None = None
-             ) -> tuple[list[Forecast], bool]:
-    """What goes within the horizon, soonest first, and whether that is all."""
+def forecast(book: policies.Book, now: datetime, horizon: timedelta, owner: User | None = None, *,
+             running: bool = False) -> tuple[list[Forecast], bool]:
+    """What goes within the horizon, soonest first, and whether that is all. `running`: with those that run now and
+    would go to rest."""
     found: list[Forecast] = []
-    for one in _everything(book, now, now + horizon, owner):
+    for one in _everything(book, now, now + horizon, owner, running):
         found.append(one)
         if len(found) > MOST:
             break
@@ -47,7 +49,8 @@ def forecast(book: policies.Book, now: datetime, horizon: timedelta, owner: User
     return listed, len(found) <= MOST
 
 
-def _everything(book: policies.Book, now: datetime, until: datetime, owner: User | None) -> Iterator[Forecast]:
+def _everything(book: policies.Book, now: datetime, until: datetime, owner: User | None, running: bool
+                ) -> Iterator[Forecast]:
     mine = Q() if owner is None else Q(owner=owner)
     rows = Workspace.objects.select_related("owner").filter(mine).filter(retention.AT_REST | Q(intent="deleted"))
     for batch in _batches(list(rows.order_by("pk"))):
@@ -56,6 +59,21 @@ def _everything(book: policies.Book, now: datetime, until: datetime, owner: User
             terms = values(book.of_workspace(row.owner_id, row.idle))
             yield from (one for one in _ladder(row, tallies.get(row.pk), terms, now) if one.at <= until)
     yield from (one for one in _checkpoints(book, now, until, owner))
+    if running:
+        yield from (one for one in _running(book, now, mine) if one.at <= until)
+
+
+def _running(book: policies.Book, now: datetime, mine: Q) -> Iterator[Forecast]:
+    """Those that nothing keeps awake: to rest when they have been idle for long enough, and down the ladder then."""
+    rows = Workspace.objects.select_related("owner").filter(mine, intent="running", state="running").order_by("pk")
+    for batch in _batches(list(rows)):
+        coming = outlook.of(batch, machines.bodies([row.pk for row in batch]), now, book)
+        for row in batch:
+            next_one = coming[row.pk]
+            if next_one.to is not None and next_one.at is not None:
+                at = max(next_one.at, now)
+                yield _said(row, next_one.to, at, next_one.because)
+                yield from _following(row, next_one.to, at, values(book.of_workspace(row.owner_id, row.idle)))
 
 
 def _batches(rows: list[Workspace]) -> Iterator[list[Workspace]]:
@@ -64,30 +82,34 @@ def _batches(rows: list[Workspace]) -> Iterator[list[Workspace]]:
 
 
 def _ladder(row: Workspace, tally: Tally | None, terms: Mapping[str, int | None], now: datetime) -> Iterator[Forecast]:
-    def said(to: str, at: datetime, because: str, noticed: bool = False) -> Forecast:
-        return Forecast("workspace", row.pk, row.name, row.pk, row.owner.get_username(), to, at, because, noticed)
-
     if row.intent == "deleted":
         if row.purge_at is not None:
-            yield said("purged", row.purge_at, "purge_after_s", tally is not None and tally.notice_to == "purged")
+            yield _said(row, "purged", row.purge_at, "purge_after_s", tally is not None and tally.notice_to == "purged")
         return
     notice = retention.notice_of(tally)
     step = rule.next_step(row.state, retention.looked_at(row, tally, now), terms, now, notice=notice)
     noticed = notice is not None and step is not None and notice.to == step.to
-    to, at = row.state, now
     if step is not None:
-        yield said(step.to, step.at, step.because, noticed)
-        to, at = step.to, step.at
-    while step is not None and to in rule.LADDER:
-        following, term = rule.LADDER[to]
+        yield _said(row, step.to, step.at, step.because, noticed)
+        yield from _following(row, step.to, step.at, terms)
+
+
+def _following(row: Workspace, to: str, at: datetime, terms: Mapping[str, int | None]) -> Iterator[Forecast]:
+    """What comes after that step, each counted from the one before."""
+    while to in rule.LADDER:
+        to, term = rule.LADDER[to]
         seconds = terms.get(term)
         if seconds is None:
             return
-        to, at = following, at + timedelta(seconds=seconds)
-        yield said(to, at, term)
+        at += timedelta(seconds=seconds)
+        yield _said(row, to, at, term)
     seconds = terms.get("purge_after_s")
     if to == rule.TRASH and seconds is not None:
-        yield said("purged", at + timedelta(seconds=seconds), "purge_after_s")
+        yield _said(row, "purged", at + timedelta(seconds=seconds), "purge_after_s")
+
+
+def _said(row: Workspace, to: str, at: datetime, because: str, noticed: bool = False) -> Forecast:
+    return Forecast("workspace", row.pk, row.name, row.pk, row.owner.get_username(), to, at, because, noticed)
 
 
 def _checkpoints(book: policies.Book, now: datetime, until: datetime, owner: User | None) -> Iterator[Forecast]:

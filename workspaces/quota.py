@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
 
-from django.db.models import Q, Sum
+from django.db.models import Count, OuterRef, Q, Subquery, Sum
 
 from sandboxes.models import Sandbox
 from workspaces import policies
 from workspaces.api.errors import Problem
 from workspaces.models import Checkpoint, CheckpointState, User, Workspace
-from workspaces.policy import QUOTAS, Amount, excess
+from workspaces.policy import QUOTAS, Amount, Effective, excess
 
 #: A body is there or will be: it should run and did not fail, or it is on its way down.
 HAS_POWER = (Q(intent="running", failed_reason="") | Q(intent="stopped", state="stopping")
@@ -28,30 +28,50 @@ MOST_NAMED = 20
 
 def limit_of(user: User) -> dict[str, int | None]:
     """Kind -> the most; None is no limit."""
-    found = policies.effective(user)
+    return limits_in(policies.effective(user))
+
+
+def limits_in(found: Mapping[str, Effective]) -> dict[str, int | None]:
     return {kind: found[kind].value for kind in QUOTAS}
 
 
 def used_by(user: User) -> Amount:
-    mine = Workspace.objects.filter(owner=user).exclude(intent="deleted")
-    held = mine.aggregate(disk=Sum("disk_gib"))
-    now = mine.filter(HAS_POWER).aggregate(cpus=Sum("cpus"), memory=Sum("memory_mib"))
-    points = _checkpoints(user)
-    kept = points.aggregate(disk=Sum("disk_bytes"), memory=Sum("memory_bytes"))
-    extra = (kept["disk"] or 0) + (kept["memory"] or 0)
-    return Amount(workspaces=mine.count(), running=mine.filter(HAS_POWER).count(), cpus=now["cpus"] or 0,
-                  memory_mib=now["memory"] or 0, disk_gib=(held["disk"] or 0) + -(-extra // GIB),
-                  checkpoints=points.count())
+    return used_by_all([user.pk])[user.pk]
+
+
+def used_by_all(user_ids: Iterable[int]) -> dict[int, Amount]:
+    """Of many at the price of three queries; who holds nothing is there, too."""
+    ids = list(user_ids)
+    mine = Workspace.objects.filter(owner__in=ids).exclude(intent="deleted").order_by().values("owner")
+    held = {row["owner"]: row for row in mine.annotate(count=Count("pk"), disk=Sum("disk_gib"))}
+    power = {row["owner"]: row for row in mine.filter(HAS_POWER).annotate(
+        count=Count("pk"), all_cpus=Sum("cpus"), memory=Sum("memory_mib"))}
+    kept = {row["workspace__owner"]: row for row in _checkpoints(ids).order_by().values("workspace__owner").annotate(
+        count=Count("pk"), disk=Sum("disk_bytes"), all_memory=Sum("memory_bytes"))}
+    return {pk: _amount(held.get(pk, {}), power.get(pk, {}), kept.get(pk, {})) for pk in ids}
+
+
+def _amount(held: Mapping[str, Any], power: Mapping[str, Any], kept: Mapping[str, Any]) -> Amount:
+    extra = (kept.get("disk") or 0) + (kept.get("all_memory") or 0)
+    return Amount(workspaces=held.get("count", 0), running=power.get("count", 0), cpus=power.get("all_cpus", 0),
+                  memory_mib=power.get("memory", 0), disk_gib=held.get("disk", 0) + -(-extra // GIB),
+                  checkpoints=kept.get("count", 0))
 
 
 def stored_bytes(user: User) -> int:
     """What all of a person's workspaces, the trash included, really take on their hosts, as those last said."""
-    mine = Workspace.objects.filter(owner=user).values("pk")
-    return Sandbox.objects.filter(pk__in=mine).aggregate(total=Sum("disk_used_bytes"))["total"] or 0
+    return stored_by_all([user.pk]).get(user.pk, 0)
 
 
-def _checkpoints(user: User) -> Any:
-    return (Checkpoint.objects.filter(workspace__owner=user, dropped_at=None)
+def stored_by_all(user_ids: Iterable[int]) -> dict[int, int]:
+    """Of many in one query; who stores nothing is not there."""
+    body = Sandbox.objects.filter(pk=OuterRef("pk")).values("disk_used_bytes")
+    rows = Workspace.objects.filter(owner__in=list(user_ids)).annotate(stored=Subquery(body)).order_by()
+    return {row["owner"]: row["total"] or 0 for row in rows.values("owner").annotate(total=Sum("stored"))}
+
+
+def _checkpoints(user_ids: Iterable[int]) -> Any:
+    return (Checkpoint.objects.filter(workspace__owner__in=list(user_ids), dropped_at=None)
             .exclude(state=CheckpointState.FAILED).exclude(workspace__intent="deleted"))
 
 
@@ -72,7 +92,7 @@ def check(owner: User, wanted: Amount) -> None:
 def _counted(owner: User, kind: str) -> list[dict[str, Any]]:
     """The first few of what counts against that limit, so that nobody has to guess."""
     if kind == "checkpoints":
-        rows = _checkpoints(owner).order_by("-created_at", "-pk")[:MOST_NAMED]
+        rows = _checkpoints([owner.pk]).order_by("-created_at", "-pk")[:MOST_NAMED]
         return [{"id": row.pk, "name": row.name, "workspace": row.workspace_id} for row in rows]
     mine = Workspace.objects.filter(owner=owner).exclude(intent="deleted")
     counts = mine if kind in ("workspaces", "disk_gib") else mine.filter(HAS_POWER)

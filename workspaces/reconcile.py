@@ -280,7 +280,7 @@ def _changing() -> set[str]:
     due = Workspace.objects.filter(intent="deleted", purge_at__lte=timezone.now())
     return {*Workspace.objects.filter(state__in=moving).values_list("pk", flat=True),
             *resting.values_list("pk", flat=True), *due.values_list("pk", flat=True),
-            *moments.values_list("workspace_id", flat=True)} - machines.pausing()
+            *moments.values_list("workspace_id", flat=True), *machines.not_yet_drained()} - machines.pausing()
 
 
 def _silenced() -> set[str]:

@@ -10,6 +10,7 @@ import * as approvals from "./commands/approvals";
 import * as editor from "./commands/editor";
 import * as files from "./commands/files";
 import * as holds from "./commands/holds";
+import * as listing from "./commands/listing";
 import * as people from "./commands/people";
 import * as ports from "./commands/ports";
 import * as terminals from "./commands/terminals";
@@ -17,6 +18,7 @@ import * as time from "./commands/time";
 import { checkSession } from "./api/workspaces";
 import { loadAll, loadOne, wantsTerminal } from "./commands/workspaces";
 import { coalesced, homeFeed, workspaceFeed, type FeedHooks } from "./events/feed";
+import { queryFrom } from "./state/listing";
 import { timeStep } from "./state/time-steps";
 import type { BerthEvent } from "./state/types";
 import { canStart, isLeftAlone } from "./state/words";
@@ -26,6 +28,9 @@ const burstMs = 80;
 /** What work makes of the outlook ("goes to standby in…") and of one's quota may be told a little later. */
 const outlookMs = 2000;
 const outlookEveryMs = 60_000;
+/** Thousands may change; the page of the list that is shown is read so often at most. */
+const listMs = 400;
+const everybodyEveryMs = 5_000;
 /** A program may begin many execs a second; which of them are terminals is asked once for all. */
 const terminalsMs = 700;
 
@@ -45,14 +50,27 @@ function hooks(context: Context, changed: (id: string) => void): FeedHooks {
 }
 
 export function startHome(context: Context): void {
+  const { store } = context;
   const used = coalesced(() => void holds.loadMe(context), outlookMs);
+  const soon = coalesced(() => void listing.load(context), burstMs);
+  const read = coalesced(() => void listing.load(context), listMs);
+  store.dispatch({ type: "listing.asked", query: queryFrom(location.search, store.get().page.admin) });
   void holds.loadMe(context);
-  const feed = hooks(context, coalesced(() => void loadAll(context), burstMs));
+  void listing.load(context);
+  const feed = hooks(context, soon);
   homeFeed({
     ...feed,
-    workspace: (workspace) => { feed.workspace(workspace); used(""); },
-    gone: (id) => { feed.gone(id); used(""); },
+    workspace: (workspace) => {
+      const { ids, query } = store.get().listing;
+      if (ids.includes(workspace.id)) feed.workspace(workspace);
+      // What is not in sight, or may not fit any more, is for the server to place.
+      if (!ids.includes(workspace.id) || query.state || query.sort !== "created_at") read("");
+      used("");
+    },
+    gone: (id) => { feed.gone(id); read(""); used(""); },
   });
+  // Nobody is told of what others own: an admin who looks at everybody's asks again.
+  setInterval(() => { if (store.get().listing.query.everybody && !document.hidden) void listing.load(context); }, everybodyEveryMs);
 }
 
 export function startAccount(context: Context): void {

@@ -2,7 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import type { Action } from "../src/state/actions";
-import { comingWords, holdReason, holdWords, quotaParts } from "../src/state/coming";
+import { comingWords, holdReason, holdWords } from "../src/state/coming";
+import { uses } from "../src/state/quota";
 import { emptyPage, initialState } from "../src/state/initial";
 import { reduce } from "../src/state/reduce";
 import { stepsOf } from "../src/state/steps";
@@ -123,9 +124,9 @@ describe("use against quota", () => {
   it("names the limit where there is one, and says what is full", () => {
     const amounts = { workspaces: 2, running: 1, cpus: 3, memory_mib: 1536, disk_gib: 21, checkpoints: 4 };
     const me: Me = { name: "ada", used: amounts, quota: { workspaces: 2, running: null, cpus: 8, memory_mib: 8192, disk_gib: 100, checkpoints: null } };
-    expect(quotaParts(me).map((part) => part.text)).toEqual(
+    expect(uses(me).map((part) => part.text)).toEqual(
       ["2 of 2 workspaces", "1 running", "3 of 8 CPUs", "1.5 GiB of 8 GiB memory", "21 GiB of 100 GiB disk", "4 checkpoints"]);
-    expect(quotaParts(me).map((part) => part.full)).toEqual([true, false, false, false, false, false]);
+    expect(uses(me).map((part) => part.full)).toEqual([true, false, false, false, false, false]);
   });
 });
 

@@ -84,9 +84,10 @@ def test_an_empty_home_says_what_this_is_and_how_an_agent_begins(
     page.route("**/api/v1/workspaces?*", lambda route: route.fulfill(json={"results": [], "next": None}))
     page.route_web_socket("**/ws/v1/events", lambda socket: None)
     page.goto("/")
-    page.get_by_role("button", name="Copy").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    assert "/api/v1" in page.evaluate("navigator.clipboard.readText()")
+    for n, said in enumerate(("/api/v1", "/mcp")):
+        page.get_by_role("button", name="Copy").first.click()
+        expect(page.get_by_role("button", name="Copied")).to_have_count(n + 1)
+        assert said in page.evaluate("navigator.clipboard.readText()")
     no_barriers(page)
     no_sideways_scrolling(page)
     context.close()

@@ -129,3 +129,16 @@ async def test_a_socket_that_ends_leaves_no_task_and_no_group() -> None:
         await communicator.disconnect()
     assert len(asyncio.all_tasks()) <= before + 1
     assert not get_channel_layer().groups.get(f"workspace.{workspace.pk}")
+
+
+async def test_who_reads_the_list_in_pages_is_sent_only_what_changes_after_the_greeting() -> None:
+    _user, secret, workspace = await person("anna")
+    communicator = socket("/ws/v1/events?snapshot=false", secret)
+    assert (await communicator.connect())[0]
+    assert await heard(communicator, 1) == [{"type": "hello"}]
+    assert await communicator.receive_nothing(0.2)
+    await append(workspace, "workspace.changed")
+    (told,) = await heard(communicator, 1)
+    assert (told["type"], told["workspace"]["id"]) == ("workspace", workspace.pk)
+    await communicator.disconnect()
+    assert not (await socket("/ws/v1/events?snapshot=maybe", secret).connect())[0]

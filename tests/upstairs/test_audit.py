@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from tests.upstairs.conftest import HOST, Api, actor, make
 from workspaces import audit, policies, tokens
-from workspaces.api import account, approvals, checkpoints, holds, members, views
+from workspaces.api import account, approvals, checkpoints, holds, members, operations, users, views
 from workspaces.api import policies as policy_views
 from workspaces.models import User
 from workspaces.models_people import AuditEntry
@@ -113,7 +113,8 @@ def test_policy_says_how_long_it_is_kept_and_only_for_the_whole_instance(root: U
     assert audit.retain(now + timedelta(days=10**4)) == 0
 
 
-@pytest.mark.parametrize("module", [account, approvals, checkpoints, holds, members, policy_views, views])
+@pytest.mark.parametrize("module", [account, approvals, checkpoints, holds, members, operations, policy_views,
+                                    users, views])
 def test_every_change_that_a_view_offers_has_a_name_in_the_audit(module: Any) -> None:
     """What is built here and forgotten there would read as `request`."""
     for name, view in inspect.getmembers(module, inspect.isclass):

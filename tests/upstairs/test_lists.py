@@ -45,3 +45,52 @@ def test_ones_own_and_those_of_others_are_paged_as_one_list_newest_first(api: Ap
     assert seen == ["a0", "b0", "a1", "b1", "a2", "b2"]
     limited = Api(ann, workspace_ids=[mine[0].pk, theirs[2].pk])
     assert [row["name"] for row in limited("GET", "workspaces").json()["results"]] == ["a0", "b2"]
+
+
+def names_of(api: Api, query: str) -> list[str]:
+    """Every page of it, one after the other."""
+    seen, url = [], f"/api/v1/workspaces?limit=2&{query}"
+    while url:
+        page = api("GET", url.removeprefix(f"http://{HOST}")).json()
+        seen += [row["name"] for row in page["results"]]
+        url = page["next"]
+    return seen
+
+
+def test_a_list_is_searched_and_sorted_on_the_server_over_all_its_pages(api: Api, ann: User, root: User) -> None:
+    bob = person("bob")
+    made = rows(ann, ["beta", "Alpha", "gamma", "alpha-2", "delta"])
+    for n, row in enumerate(made):
+        Workspace.objects.filter(pk=row.pk).update(
+            disk_gib=[30, 10, 20, 10, 10][n], labels={"team": "ab"[n % 2]},
+            last_activity_at=timezone.now() + timedelta(minutes=n) if n > 2 else None)
+    rows(bob, ["alphabet"])
+    assert names_of(api, "sort=name") == ["Alpha", "alpha-2", "beta", "delta", "gamma"]
+    assert names_of(api, "sort=-name") == ["gamma", "delta", "beta", "alpha-2", "Alpha"]
+    assert names_of(api, "sort=-last_activity_at") == ["delta", "alpha-2", "beta", "Alpha", "gamma"]
+    assert names_of(api, "sort=-disk_gib")[:2] == ["beta", "gamma"]
+    assert sorted(names_of(api, "sort=disk_gib")[:3]) == ["Alpha", "alpha-2", "delta"]
+    assert names_of(api, "sort=created_at") == names_of(api, "")[::-1]
+    assert names_of(api, "search=ALPHA&sort=name") == ["Alpha", "alpha-2"]
+    assert names_of(api, "search=alpha&label.team=b&sort=-name") == ["alpha-2", "Alpha"]
+    assert names_of(api, f"search={made[2].pk[:8]}") == ["gamma"]
+    assert names_of(api, "search=nothing%25like_this") == []
+    admin = Api(root)
+    assert set(names_of(admin, "search=alpha&sort=owner")) == {"Alpha", "alpha-2", "alphabet"}
+    assert names_of(admin, "sort=-owner")[0] == "alphabet", "bob's"
+    assert names_of(admin, "search=bob") == ["alphabet"]
+    assert names_of(admin, "mine=true&sort=name") == names_of(admin, "mine=true") == []
+
+
+def test_an_order_a_cursor_or_a_search_that_cannot_be_is_refused(api: Api, ann: User) -> None:
+    rows(ann, ["a", "b", "c"])
+    by_name = api("GET", "workspaces?limit=1&sort=name").json()["next"].partition("cursor=")[2]
+    for wrong in ("sort=colour", "sort=", "search=" + "x" * 201, "mine=yes", f"cursor={by_name}",
+                  "sort=name&cursor=e30"):
+        answer = api("GET", f"workspaces?{wrong}")
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid"), wrong
+    assert [row["name"] for row in api("GET", f"workspaces?sort=name&cursor={by_name}").json()["results"]] == ["b", "c"]
+
+
+def test_what_a_new_workspace_may_be_made_of_is_told_to_everybody(api: Api, ann: User) -> None:
+    assert "default" in [image["name"] for image in api("GET", "images").json()["results"]]

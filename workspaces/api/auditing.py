@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 AREAS = ("/api/", "/admin/")
 #: What in an address names the target, the nearest to the whole first.
-TARGETS = (("workspace_id", "workspace"), ("token_id", "token"), ("scope", "policy"))
+TARGETS = (("workspace_id", "workspace"), ("token_id", "token"), ("scope", "policy"),
+           ("host", "host"))
 DETAILS = (("checkpoint_id", "checkpoint"), ("hold_id", "hold"), ("approval_id", "approval"), ("user", "user"))
 
 

@@ -59,7 +59,8 @@ The same credentials as elsewhere; with a cookie only our own origin may open on
 problem before it opens. Close codes: 4401 credentials ended, 4403 not allowed any more, 4404 gone for you, 4409 the
 workspace cannot run, 4429 too many sockets, 4503 come again later, 1009 a frame too large, 1012 a restart: come again.
 
-- `/ws/v1/events`: JSON texts, one for each change of any workspace one may see.
+- `/ws/v1/events`: JSON texts, one for each change of any workspace one may see; all of them as they are now come first,
+  except with `?snapshot=false`.
 - `/ws/v1/workspaces/{id}/events?after=N`: JSON events in order and gap-free, replayed from N; the same rows as
   `GET /api/v1/workspaces/{id}/events`.
 - `/ws/v1/workspaces/{id}/terminals/{eid}?offset=N`: a terminal, that is an exec begun with `tty`. Binary frames whose
@@ -92,6 +93,9 @@ EXAMPLES: dict[str, Json] = {
     "policies_set": {"terms": {"workspaces": 10}},
     "policies_change": {"terms": {"workspaces": 10}},
     "policies_dry_run_proposed": {"scope": "default", "terms": {"workspaces": 10}},
+    "users_create": {"name": "ben", "is_admin": False},
+    "users_change": {"active": False},
+    "hosts_change": {"schedulable": False},
     "session_create": {"username": "ada", "password": "…"},
     "session_setup": {"code": "what ./berth up printed", "password": "…"},
     "execs_create": {"command": "python3 -c 'print(6*7)'", "timeout_s": 60},

@@ -25,6 +25,8 @@ ADMIN = "admin"
 USER = query_parameter("user", str, "This person's; left out: one's own")
 DAYS = query_parameter("days", {"type": "integer", "minimum": 0, "maximum": 7320, "default": 30}, "How far to look")
 MOST_DAYS = 7320
+RUNNING = query_parameter("running", {"type": "string", "enum": ["true", "false"]},
+                          "With those that run now and would go to rest")
 
 
 class PolicyList(APIView):
@@ -101,13 +103,14 @@ class DryRun(APIView):
     scopes: ClassVar = {"GET": ADMIN, "POST": ADMIN}
     audits: ClassVar = {"POST": "policy.dry_run"}
 
-    @extend_schema(operation_id="policies_dry_run", summary="What would go, and when", parameters=[USER, DAYS],
+    @extend_schema(operation_id="policies_dry_run", summary="What would go, and when",
+                   parameters=[USER, DAYS, RUNNING],
                    responses=DryRunOut)
     def get(self, request: Request) -> Response:
         return self._answer(request, None)
 
     @extend_schema(operation_id="policies_dry_run_proposed", summary="What would go if these terms were set",
-                   parameters=[USER, DAYS], request=ProposalIn, responses={200: DryRunOut})
+                   parameters=[USER, DAYS, RUNNING], request=ProposalIn, responses={200: DryRunOut})
     def post(self, request: Request) -> Response:
         form = ProposalIn(data=request.data)
         form.is_valid(raise_exception=True)
@@ -119,7 +122,8 @@ class DryRun(APIView):
         days = queries.whole(request, "days", 30, 0, MOST_DAYS)
         name = queries.text(request, "user")
         owner = _somebody(True, name) if name is not None else None
-        found, complete = forecast.forecast(policies.Book(proposed), timezone.now(), timedelta(days=days), owner)
+        found, complete = forecast.forecast(policies.Book(proposed), timezone.now(), timedelta(days=days), owner,
+                                            running=queries.flag(request, "running"))
         return Response({"results": [_shown(one) for one in found], "complete": complete})
 
 

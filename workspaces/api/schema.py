@@ -119,6 +119,8 @@ def _with_id_parameter(item: dict[str, Any]) -> dict[str, Any]:
                 parameter["schema"] = {"type": "string", "pattern": "^(default|group:.{1,150}|user:.{1,150})$"}
             elif parameter["in"] == "path" and parameter["name"] == "user":
                 parameter["schema"] = {"type": "string", "pattern": "^[^/]{1,150}$"}
+            elif parameter["in"] == "path" and parameter["name"] == "host":
+                parameter["schema"] = {"type": "string", "pattern": "^[^/]{1,40}$"}
             elif parameter["in"] == "path":
                 names = {"checkpoint_id": "cid", "hold_id": "hid", "approval_id": "aid"}
                 parameter["name"] = names.get(parameter["name"], "id")

@@ -185,6 +185,11 @@ class ProposalIn(PolicyIn):
     scope = StrictText(max_length=200)
 
 
+class HostPatch(StrictSerializer):
+    schedulable = StrictFlag(required=False)
+    draining = StrictFlag(required=False)
+
+
 # -- answers, for the schema ---------------------------------------------------------------------------------------
 
 
@@ -384,6 +389,10 @@ class HostOut(serializers.Serializer[Any]):
     images = serializers.DictField()
     machines = serializers.IntegerField()
     strays = StrayOut(many=True, help_text="Machines there that nobody owns; see `manage.py berth_strays`")
+
+
+class ImageOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
 
 
 class ReadyOut(serializers.Serializer[Any]):

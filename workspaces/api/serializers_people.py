@@ -47,6 +47,16 @@ class ApprovalsIn(StrictSerializer):
     timeout_s = StrictWhole(min_value=approval_rule.LEAST_S, max_value=approval_rule.LONGEST_S, required=False)
 
 
+class UserIn(StrictSerializer):
+    name = StrictText(max_length=150)
+    is_admin = StrictFlag(required=False, default=False)
+
+
+class UserPatch(StrictSerializer):
+    active = StrictFlag(required=False)
+    is_admin = StrictFlag(required=False)
+
+
 class DecisionIn(StrictSerializer):
     decision = serializers.ChoiceField(choices=("approve", "deny"))
 
@@ -94,3 +104,27 @@ class AuditOut(serializers.Serializer[Any]):
     outcome = serializers.CharField(help_text="ok, or the code it was refused with")
     status = serializers.IntegerField()
     data = serializers.DictField()  # type: ignore[assignment]  # a field's name, not the attribute
+
+
+class UserOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    active = serializers.BooleanField(help_text="false: may not sign in, tokens are refused, workspaces rest")
+    is_admin = serializers.BooleanField()
+    has_password = serializers.BooleanField()
+    groups = serializers.ListField(child=serializers.CharField())
+    created_at = serializers.DateTimeField()
+    last_sign_in_at = serializers.DateTimeField(allow_null=True)
+    quota = serializers.DictField(child=serializers.IntegerField(allow_null=True), help_text="null is no limit")
+    used = serializers.DictField(child=serializers.IntegerField())
+    disk_used_bytes = serializers.IntegerField()
+
+
+class CodeOut(serializers.Serializer[Any]):
+    user = serializers.CharField()
+    code = serializers.CharField(allow_null=True, help_text="Only in the answer that made it")
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class GroupOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    people = serializers.IntegerField()

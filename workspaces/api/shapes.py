@@ -21,6 +21,7 @@ from workspaces.actors import Actor
 from workspaces.models import AccessToken, Checkpoint, Membership, User, Workspace
 from workspaces.models_people import Approval, AuditEntry
 from workspaces.models_policy import Hold, Policy
+from workspaces.policy import Amount
 
 
 def instant(at: datetime | None) -> str | None:
@@ -104,6 +105,14 @@ def me(user: User, actor: Actor) -> dict[str, Any]:
     return {"id": user.pk, "name": user.get_username(), "is_admin": actor.is_admin, "actor": actor.to_json(),
             "scopes": sorted(actor.scopes), "quota": quota.limit_of(user),
             "used": quota.used_by(user).to_json(), "disk_used_bytes": quota.stored_bytes(user)}
+
+
+def person(user: User, groups: Iterable[str], limits: dict[str, int | None], used: Amount, stored_bytes: int
+           ) -> dict[str, Any]:
+    return {"name": user.get_username(), "active": user.is_active, "is_admin": user.is_superuser,
+            "has_password": user.has_usable_password(), "groups": list(groups), "created_at": instant(user.date_joined),
+            "last_sign_in_at": instant(user.last_login), "quota": limits, "used": used.to_json(),
+            "disk_used_bytes": stored_bytes}
 
 
 def host(row: Host, machine_count: int, reachable: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from workspaces.api import (
     operations,
     policies,
     shares,
+    users,
     views,
 )
 
@@ -81,5 +82,11 @@ urlpatterns = [
     path("policies/dry-run", policies.DryRun.as_view()),
     path("policies/<scope:scope>", policies.PolicyDetail.as_view()),
     path("audit", audit.AuditList.as_view()),
+    path("users", users.UserList.as_view()),
+    path("users/<name:user>", users.UserDetail.as_view()),
+    path("users/<name:user>/code", users.UserCode.as_view()),
+    path("groups", users.GroupList.as_view()),
+    path("hosts/<name:host>", operations.HostDetail.as_view()),
+    path("images", operations.ImageList.as_view()),
     path("hosts", operations.HostList.as_view()),
 ]

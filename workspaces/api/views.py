@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTransform
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,29 +17,19 @@ from rest_framework.views import APIView
 from sandboxes import machines
 from workspaces import approvals, events, forks, selectors, services
 from workspaces.actors import Actor
-from workspaces.api import queries, shapes
+from workspaces.api import listing, queries, shapes
 from workspaces.api.auditing import note
 from workspaces.api.auth import actor_of
 from workspaces.api.errors import Problem
 from workspaces.api.idempotency import once
 from workspaces.api.schema import IDEMPOTENT, LIST, PURGE, WAIT, WORKSPACE_FILTERS, query_parameter
-from workspaces.api.serializers import (
-    STATES,
-    DeletedOut,
-    Empty,
-    EventOut,
-    WorkspaceCreate,
-    WorkspaceOut,
-    WorkspacePatch,
-)
+from workspaces.api.serializers import DeletedOut, Empty, EventOut, WorkspaceCreate, WorkspaceOut, WorkspacePatch
 from workspaces.models import Checkpoint, Event, Workspace
 from workspaces.state import Answer
 
 READ, WRITE = "workspaces:read", "workspaces:write"
 REACHED = {"start": "running", "restart": None, "stop": "stopped", "standby": "standby", "undelete": None,
            "delete": "deleted"}
-TEXT_FILTERS = {"id": "pk", "name": "name", "owner": "owner__username", "image": "image"}
-WHOLE_FILTERS = ("cpus", "memory_mib", "disk_gib")
 Deed = Callable[[Actor, Workspace], tuple[Workspace, Answer]]
 
 
@@ -50,11 +38,11 @@ class WorkspaceList(APIView):
     audits: ClassVar = {"POST": "workspace.create"}
 
     @extend_schema(operation_id="workspaces_list", summary="Every workspace one may see",
-                   parameters=[*LIST, *WORKSPACE_FILTERS], responses=WorkspaceOut(many=True))
+                   parameters=[*LIST, *WORKSPACE_FILTERS, *listing.PARAMETERS], responses=WorkspaceOut(many=True))
     def get(self, request: Request) -> Response:
         actor = actor_of(request)
-        rows = [_filtered(request, part) for part in selectors.workspaces_by_index(actor, metadata=True)]
-        return Response(queries.page(request, rows, lambda found: shapes.workspaces(found, actor, request)))
+        rows, order = listing.asked_for(request, actor)
+        return Response(queries.page(request, rows, lambda found: shapes.workspaces(found, actor, request), order))
 
     @extend_schema(operation_id="workspaces_create", summary="Make a workspace; it starts at once",
                    parameters=[*WAIT, IDEMPOTENT], request=WorkspaceCreate, responses={200: WorkspaceOut,
@@ -223,32 +211,3 @@ def _check_approvals(actor: Actor, fields: dict[str, Any]) -> None:
     """What holds a token's acts back is not that token's to change."""
     if "approvals" in fields and not actor.may("approvals"):
         raise Problem("scope_missing", "Changing approvals needs the scope approvals.", scope="approvals")
-
-
-def _filtered(request: Request, rows: QuerySet[Workspace]) -> QuerySet[Workspace]:
-    """`?state=&label.KEY=` and fields by name. The trash is shown to those who ask for it; what is no filter is
-    refused, because a list that silently ignored one would be taken for the answer."""
-    state = queries.text(request, "state")
-    if state is None:
-        rows = rows.exclude(intent="deleted")
-    elif state not in STATES:
-        raise queries.refuse("state", f"One of {', '.join(STATES)}.")
-    else:
-        rows = rows.filter(state=state)
-    for parameter in request.GET:
-        if parameter.startswith("label."):
-            rows = _labelled(rows, parameter.removeprefix("label."), queries.text(request, parameter) or "")
-        elif parameter in TEXT_FILTERS:
-            rows = rows.filter(**{TEXT_FILTERS[parameter]: queries.text(request, parameter)})
-        elif parameter in WHOLE_FILTERS:
-            rows = rows.filter(**{parameter: queries.whole(request, parameter, 0, 0, 2**31 - 1)})
-        elif parameter not in ("state", "limit", "cursor"):
-            raise queries.refuse(parameter[:100], "There is no such filter.")
-    return rows
-
-
-def _labelled(rows: QuerySet[Workspace], key: str, value: str) -> QuerySet[Workspace]:
-    if not key or len(key) > 63 or "\x00" in key:
-        raise queries.refuse(f"label.{key[:63]}", "Not a label's key.")
-    alias = f"label_{len(rows.query.annotations)}"
-    return rows.alias(**{alias: KeyTransform(key, "labels")}).filter(**{alias: value})

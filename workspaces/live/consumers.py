@@ -15,7 +15,7 @@ from workspaces import events, selectors
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.live.feed import Feed
-from workspaces.live.shown import Shown, shown_to
+from workspaces.live.shown import Shown, marked, shown_to
 
 BATCH = 200
 
@@ -50,12 +50,17 @@ class AllEvents(Feed):
     """`/ws/v1/events`: `hello`, then every workspace one may see as it is, then each again when it changes.
 
     `{"type":"hello"}` `{"type":"workspace","workspace":{…}}` `{"type":"gone","id":…}`. Nothing is replayed: what
-    a client missed is contained in what it gets when it comes again.
+    a client missed is contained in what it gets when it comes again. With `?snapshot=false` only changes are sent, from
+    `hello` on: for who reads the list in pages and does not want thousands of rows at once.
     """
 
     async def prepare(self, actor: Actor) -> None:
         self.sent: dict[str, Shown] = {}
         self.greeted = False
+        said = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("snapshot", ["true"])[0]
+        if said not in ("true", "false"):
+            raise Problem("invalid", "snapshot is true or false.", errors={"snapshot": ["true or false."]})
+        self.snapshot = said == "true"
 
     def groups_of(self, actor: Actor) -> list[str]:
         return [f"user.{actor.user_id}"]
@@ -63,6 +68,8 @@ class AllEvents(Feed):
     async def look(self, actor: Actor) -> bool:
         if not self.greeted:
             self.greeted = True
+            if not self.snapshot:
+                self.sent = await database_sync_to_async(marked)(actor)
             await self.say({"type": "hello"})
         now = await database_sync_to_async(shown_to)(actor, dict(self.sent), self.credentials.host)
         for workspace_id in [known for known in self.sent if known not in now]:

@@ -42,6 +42,12 @@ def shown_to(actor: Actor, before: Mapping[str, Shown], host: str) -> dict[str, 
     return {row.pk: Shown(mark_of(row), fresh[row.pk]) if row.pk in fresh else before[row.pk] for row in rows}
 
 
+def marked(actor: Actor) -> dict[str, Shown]:
+    """Everything the actor may see, as it is now, without a rendering: what follows is told by its difference."""
+    rows = selectors.workspaces_of(actor).exclude(state=RESTING_IN_TRASH)
+    return {row.pk: Shown(mark_of(row), {}) for row in rows}
+
+
 def _request(host: str) -> HttpRequest:
     """The address this socket came by, in the form the API's rendering asks for it."""
     request = HttpRequest()

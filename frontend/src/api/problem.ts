@@ -11,6 +11,7 @@ export interface ProblemBody {
   reason?: string;
   retry_after_s?: number;
   errors?: Record<string, unknown>;
+  quota?: { kind: string };
 }
 
 export class Problem extends Error {
@@ -24,7 +25,13 @@ export function problemFrom(status: number, body: ProblemBody): Problem {
   const errors = Object.fromEntries(Object.entries(body.errors ?? {}).map(([field, said]) => [field, firstWords(said)]));
   const fields = Object.entries(errors).map(([field, said]) => `${field.replaceAll("_", " ")}: ${said}`).join(" ");
   const message = fields || body.detail || body.title || `The server answered ${status}.`;
-  return new Problem(status, body.code ?? "internal", message, body.reason ?? "", errors);
+  return new Problem(status, body.code ?? "internal", message, body.reason ?? "", { ...named(body, message), ...errors });
+}
+
+/** Refusals that are about one field without listing it under `errors`. */
+function named(body: ProblemBody, message: string): Record<string, string> {
+  if (body.code === "name_taken") return { name: message };
+  return body.code === "quota_exceeded" && body.quota ? { [body.quota.kind]: message } : {};
 }
 
 /** The server could not be reached at all: nothing is known of what became of the request. */

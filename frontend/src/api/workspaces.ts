@@ -1,15 +1,25 @@
 /** Workspaces, their events and the session over REST. Called by commands; one function a call, no state. */
 
-import type { BerthEvent, Workspace } from "../state/types";
+import type { BerthEvent, Terms, Workspace } from "../state/types";
 import { ask, askJson, idempotencyKey, pathOnly } from "./client";
 
 const root = "/api/v1";
 
 interface Page<T> { results: T[]; next: string | null }
 
+export type { Page };
+
 export type PowerCommand = "start" | "stop" | "restart" | "standby" | "undelete";
 
-export interface NewWorkspace { name: string; cpus: number; memory_mib: number; disk_gib: number }
+export interface NewWorkspace {
+  name: string;
+  cpus: number;
+  memory_mib: number;
+  disk_gib: number;
+  image?: string;
+  labels?: Record<string, string>;
+  idle?: Record<string, number>;
+}
 
 /** Every workspace one may see, page after page. */
 export async function listWorkspaces(): Promise<Workspace[]> {
@@ -21,6 +31,22 @@ export async function listWorkspaces(): Promise<Workspace[]> {
     next = page.next ? pathOnly(page.next) : null;
   }
   return all;
+}
+
+/** One page of them, as it was asked for (state/listing.ts). */
+export function listPage(query: string): Promise<Page<Workspace>> {
+  return askJson(`${root}/workspaces?${query}`);
+}
+
+/** What a new one may be made of. */
+export async function listImages(): Promise<string[]> {
+  const page: Page<{ name: string }> = await askJson(`${root}/images`);
+  return page.results.map((one) => one.name);
+}
+
+/** What policy says for oneself. */
+export async function readTerms(): Promise<Terms> {
+  return (await askJson<{ terms: Terms }>(`${root}/policies/effective`)).terms;
 }
 
 export function readWorkspace(id: string): Promise<Workspace> {

@@ -1,6 +1,7 @@
 /** What every command needs: the store, and a way to tell a person what went wrong. Made once by main.ts. */
 
 import { said } from "../api/client";
+import { Problem } from "../api/problem";
 import type { Store } from "../state/store";
 import type { Notice } from "../state/types";
 
@@ -28,6 +29,12 @@ export async function throughDialog(context: Context, work: () => Promise<void>)
     await work();
     context.store.dispatch({ type: "dialog.closed" });
   } catch (cause) {
-    context.store.dispatch({ type: "dialog.failed", problem: said(cause) });
+    failDialog(context, said(cause), cause instanceof Problem ? cause.errors : {});
   }
+}
+
+/** Says in the dialog what is wrong, beside the fields it is about; the first of them is where one goes on. */
+export function failDialog(context: Context, problem: string, errors: Record<string, string> = {}): void {
+  context.store.dispatch({ type: "dialog.failed", problem, errors });
+  requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector<HTMLElement>("dialog [aria-invalid='true']")?.focus()));
 }

@@ -2,6 +2,7 @@
 
 import { Problem } from "../api/problem";
 import * as api from "../api/workspaces";
+import * as listing from "./listing";
 import { raise, raiseProblem, throughDialog, type Context } from "./context";
 
 export async function loadAll(context: Context): Promise<void> {
@@ -27,6 +28,7 @@ export async function create(context: Context, wanted: api.NewWorkspace): Promis
     const workspace = await api.createWorkspace(wanted);
     context.store.dispatch({ type: "workspace.changed", workspace });
     rememberToOpenTerminal(workspace.id);
+    await listing.load(context);
   });
 }
 

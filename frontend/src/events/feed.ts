@@ -19,15 +19,16 @@ export interface FeedHooks {
 }
 
 /**
- * Every workspace one may see, each as it is now. Nothing is replayed: after each (re)connection the list is read anew,
- * because one that went away meanwhile is not told of.
+ * Each workspace one may see, when it changes. Nothing is replayed: with each greeting (after which no change is missed)
+ * the list is read anew, because of what happened before it nothing is told.
  */
 export function homeFeed(hooks: FeedHooks): LastingSocket {
   return new LastingSocket({
-    url: () => socketUrl("/ws/v1/events"),
-    opened: () => { hooks.connection("live"); hooks.changed(""); },
+    url: () => socketUrl("/ws/v1/events?snapshot=false"),
+    opened: () => hooks.connection("live"),
     message: (data) => {
       const said = parsed(data);
+      if (said?.["type"] === "hello") hooks.changed("");
       if (said?.["type"] === "workspace") hooks.workspace(said["workspace"] as Workspace);
       if (said?.["type"] === "gone") hooks.gone(String(said["id"]));
     },

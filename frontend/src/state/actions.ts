@@ -8,8 +8,8 @@ import type { PathList } from "./picker";
 import type { FoundFile, SearchWanted } from "./search";
 import type {
   AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout,
-  Loss, Me, Member, Metrics, Notice, Outcome, Pane, PortsState, Share, StepDetail, TerminalGroup, TerminalStatus, TerminalTab,
-  Theme, Workspace,
+  ListQuery, Loss, Me, Member, Metrics, Notice, Outcome, Pane, PortsState, Share, StepDetail, TerminalGroup, TerminalStatus, TerminalTab,
+  Terms, Theme, Workspace,
 } from "./types";
 
 export type Action =
@@ -17,6 +17,11 @@ export type Action =
   | { type: "theme.chosen"; theme: Theme }
   | { type: "connection.changed"; connection: Connection }
   | { type: "workspaces.loaded"; workspaces: Workspace[] }
+  | { type: "listing.asked"; query: ListQuery }
+  | { type: "listing.read"; workspaces: Workspace[]; next: string | null; cursors: string[] }
+  | { type: "listing.failed"; problem: string }
+  | { type: "images.read"; images: string[] }
+  | { type: "terms.read"; terms: Terms }
   | { type: "workspace.changed"; workspace: Workspace }
   | { type: "workspace.gone"; id: string }
   | { type: "command.sent"; id: string; command: string }
@@ -25,7 +30,8 @@ export type Action =
   | { type: "notice.dismissed"; id: number }
   | { type: "dialog.opened"; dialog: Dialog }
   | { type: "dialog.busy" }
-  | { type: "dialog.failed"; problem: string }
+  | { type: "dialog.failed"; problem: string; errors?: Record<string, string> }
+  | { type: "draft.changed"; draft: Record<string, string> }
   | { type: "dialog.closed" }
   | { type: "events.received"; events: BerthEvent[] }
   | { type: "events.older"; events: BerthEvent[]; more: boolean }

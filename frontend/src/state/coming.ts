@@ -1,7 +1,7 @@
 /** What comes next for a workspace by itself, and what keeps it awake, in words. Pure; called by views. */
 
-import type { Awake, Hold, Me, QuotaKind, State, Workspace } from "./types";
-import { ahead, bytes, clock, mebibytes, readable } from "./words";
+import type { Awake, Hold, State, Workspace } from "./types";
+import { ahead, clock, readable } from "./words";
 
 const goes: Record<string, string> = {
   standby: "goes to standby", stopped: "stops", deleted: "goes to the trash", purged: "is removed for good",
@@ -45,24 +45,4 @@ export function holdWords(hold: Hold, state: State): string {
   const by = hold.from === "guest" ? "from inside" : hold.actor.name === state.page.user ? "" : `by ${readable(hold.actor.name)}`;
   const reason = hold.reason === holdReason ? "" : readable(hold.reason);
   return [`Kept awake until ${clock(hold.expires_at)}`, [by, reason].filter(Boolean).join(": ")].filter(Boolean).join(" ");
-}
-
-const kinds: [QuotaKind, string][] = [
-  ["workspaces", "workspaces"], ["running", "running"], ["cpus", "CPUs"], ["memory_mib", "memory"], ["disk_gib", "disk"],
-  ["checkpoints", "checkpoints"],
-];
-
-/** Use against quota, a part each; `full` where nothing more fits. */
-export function quotaParts(me: Me): { text: string; full: boolean }[] {
-  const stored = me.disk_used_bytes === undefined ? [] : [{ text: `${bytes(me.disk_used_bytes)} stored`, full: false }];
-  return [...kinds.map(([kind, word]) => {
-    const [used, limit] = [me.used[kind], me.quota[kind]];
-    const amount = limit === null ? sized(kind, used) : `${sized(kind, used)} of ${sized(kind, limit)}`;
-    return { text: `${amount} ${word}`, full: limit !== null && used >= limit };
-  }), ...stored];
-}
-
-function sized(kind: QuotaKind, amount: number): string {
-  if (kind === "memory_mib") return mebibytes(amount);
-  return kind === "disk_gib" ? `${amount} GiB` : String(amount);
 }

@@ -1,5 +1,6 @@
 /** The State of a page that knows nothing yet. Called by main.ts and by the unit tests; pure. */
 
+import { queryFrom } from "./listing";
 import { noPaths } from "./picker";
 import { noSearch } from "./search";
 import type { Layout, PageData, State, Theme } from "./types";
@@ -16,7 +17,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     connection: "connecting",
     workspaces: {}, loaded: false, missing: page.missing, pending: {},
     notices: [],
-    dialog: null, dialogProblem: "", dialogBusy: false,
+    dialog: null, dialogProblem: "", dialogBusy: false, dialogErrors: {}, draft: {},
     events: [], lastSeq: 0, expanded: {},
     activity: { actor: "", family: "", shown: 100, older: "unknown", runs: {} },
     home: "", tree: {}, showHidden: false, picker: null, paths: noPaths, search: noSearch,
@@ -29,5 +30,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     account: { status: "unknown", problem: "", tokens: [], made: null },
     approvals: [],
     me: null,
+    listing: { query: queryFrom("", page.admin), problem: "", ids: [], next: null, cursors: [""] },
+    images: null, terms: null,
   };
 }

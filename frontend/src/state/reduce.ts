@@ -7,6 +7,7 @@
 import type { Action } from "./actions";
 import { reduceActivity } from "./activity";
 import { reduceFiles } from "./files";
+import { reduceListing } from "./listing";
 import { reduceTerminals } from "./terminals";
 import { reducePicker } from "./picker";
 import { reduceSearch } from "./search";
@@ -19,7 +20,7 @@ export function reduce(state: State, action: Action): State {
   return families.reduce((before, family) => family(before, action), state);
 }
 
-const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceActivity, reduceTime, reducePorts, reduceWorkspaces, reducePage];
+const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceActivity, reduceTime, reducePorts, reduceWorkspaces, reduceListing, reducePage];
 
 function isSide(pane: Pane): pane is Side {
   return pane === "activity" || pane === "time" || pane === "ports";
@@ -38,13 +39,19 @@ function reducePage(state: State, action: Action): State {
     case "notice.dismissed":
       return { ...state, notices: state.notices.filter((notice) => notice.id !== action.id) };
     case "dialog.opened":
-      return { ...state, dialog: action.dialog, dialogProblem: "", dialogBusy: false };
+      return { ...state, dialog: action.dialog, dialogProblem: "", dialogBusy: false, dialogErrors: {}, draft: {} };
     case "dialog.busy":
-      return { ...state, dialogBusy: true, dialogProblem: "" };
+      return { ...state, dialogBusy: true, dialogProblem: "", dialogErrors: {} };
     case "dialog.failed":
-      return { ...state, dialogBusy: false, dialogProblem: action.problem };
+      return { ...state, dialogBusy: false, dialogProblem: action.problem, dialogErrors: action.errors ?? {} };
     case "dialog.closed":
-      return { ...state, dialog: null, dialogProblem: "", dialogBusy: false };
+      return { ...state, dialog: null, dialogProblem: "", dialogBusy: false, dialogErrors: {}, draft: {} };
+    case "draft.changed":
+      return { ...state, draft: action.draft };
+    case "images.read":
+      return { ...state, images: action.images };
+    case "terms.read":
+      return { ...state, terms: action.terms };
     case "pane.shown":
       return { ...state, pane: action.pane, side: isSide(action.pane) ? action.pane : state.side };
     case "me.loaded":

@@ -28,6 +28,9 @@ export interface Workspace {
   last_activity_at: string | null;
   last_activity_kind: string | null;
   accelerator: string | null;
+  image?: string;
+  labels?: Record<string, string>;
+  host?: string | null;
   /** What comes next by itself, and why it does not come yet. */
   next_transition?: { to: string; at: string; because: string } | null;
   awake_because?: Awake[];
@@ -151,6 +154,33 @@ export interface Me {
   /** What all of it really takes on disks, the trash included. */
   disk_used_bytes?: number;
 }
+
+export type SortKey = "created_at" | "name" | "owner" | "last_activity_at" | "disk_gib";
+
+/** What the home page asks for; it stands in the address of the page, too. */
+export interface ListQuery {
+  search: string;
+  state: VisibleState | "";
+  labels: [string, string][];
+  /** Of an admin: not only what is theirs. */
+  everybody: boolean;
+  sort: SortKey;
+  down: boolean;
+}
+
+/** The page of the list that is shown: the rows themselves are in `workspaces`. */
+export interface Listing {
+  query: ListQuery;
+  problem: string;
+  ids: string[];
+  next: string | null;
+  /** The cursors of the pages up to this one; the first has none. */
+  cursors: string[];
+}
+
+/** What policy says for a person, by term. */
+export interface Term { value: number | null; source: string; upper_bound: number | null; capped: boolean }
+export type Terms = Record<string, Term>;
 
 export type Outcome =
   | { kind: "exited"; code: number }
@@ -405,6 +435,10 @@ export interface State {
   dialog: Dialog | null;
   dialogProblem: string;
   dialogBusy: boolean;
+  /** What the server said of single fields. */
+  dialogErrors: Record<string, string>;
+  /** What stands in the fields of an open dialog that says something about it while one types. */
+  draft: Record<string, string>;
   events: BerthEvent[];
   lastSeq: number;
   /** Opened steps of Activity, by their key. */
@@ -439,6 +473,10 @@ export interface State {
   /** Those that wait now, newest first. */
   approvals: Approval[];
   me: Me | null;
+  listing: Listing;
+  /** Null until they were read. */
+  images: string[] | null;
+  terms: Terms | null;
   layout: Layout;
 }
 

@@ -111,6 +111,13 @@ export function duration(ms: number): string {
   return minutes < 60 ? `${minutes} min ${Math.round((ms % 60_000) / 1000)} s` : `${(minutes / 60).toFixed(1)} h`;
 }
 
+/** Whole seconds as a person says them: "15 min", "7 days". */
+export function span(seconds: number): string {
+  const [unit, word] = ([[86400, "day"], [3600, "h"], [60, "min"]] as const).find(([one]) => seconds >= one && seconds % one === 0) ?? [1, "s"];
+  const count = seconds / unit;
+  return `${count} ${word}${word === "day" && count !== 1 ? "s" : ""}`;
+}
+
 /** An outcome by word and tone. */
 export function outcomeWords(outcome: Outcome): { text: string; tone: Tone } {
   switch (outcome.kind) {

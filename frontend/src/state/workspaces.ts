@@ -25,13 +25,18 @@ function byId(workspaces: Workspace[]): Record<string, Workspace> {
 }
 
 function withWorkspace(state: State, workspace: Workspace): State {
-  if (workspace.state === "deleted" && state.page.page === "home") return without(state, workspace.id);
-  return { ...state, loaded: true, missing: false, workspaces: { ...state.workspaces, [workspace.id]: workspace } };
+  if (workspace.state === "deleted" && state.page.page === "home" && state.listing.query.state !== "deleted") return without(state, workspace.id);
+  return { ...state, loaded: isKnown(state), missing: false, workspaces: { ...state.workspaces, [workspace.id]: workspace } };
 }
 
 function without(state: State, id: string): State {
   const missing = state.missing || (state.page.page === "workspace" && id === state.page.workspace);
-  return { ...state, loaded: true, missing, workspaces: omit(state.workspaces, id) };
+  return { ...state, loaded: isKnown(state), missing, workspaces: omit(state.workspaces, id) };
+}
+
+/** One workspace is no list: home waits for its page of them. */
+function isKnown(state: State): boolean {
+  return state.loaded || state.page.page !== "home";
 }
 
 export function omit<T>(record: Record<string, T>, key: string): Record<string, T> {

@@ -11,6 +11,7 @@ import * as workspaces from "../commands/workspaces";
 import type { Dialog, State } from "../state/types";
 import { baseName, readable } from "../state/words";
 import { compareInto } from "./compare";
+import { createDialog } from "./create";
 import { h, type Child, type VNode } from "./dom";
 import { button, field, valuesOf, withInitial } from "./parts";
 import { describeTerminal, openLink } from "./terminal-dialogs";
@@ -36,20 +37,24 @@ export interface Shown {
   act: (values: Record<string, string>) => void;
   /** A second thing that may be done instead. */
   also?: { verb: string; act: () => void };
+  /** Fields that say themselves what is wrong with them; what stands in them is kept as the draft. */
+  fields?: string[];
 }
 
-function shell(state: State, context: Context, dialog: Dialog): VNode {
-  const shown = describe(state, context, dialog);
+export function shell(state: State, context: Context, dialog: Dialog, shown = describe(state, context, dialog)): VNode {
   const close = (): void => context.store.dispatch({ type: "dialog.closed" });
   const submit = (event: Event): void => { event.preventDefault(); shown.act(valuesOf(event.currentTarget)); };
+  const watch = (event: Event): void => context.store.dispatch({ type: "draft.changed", draft: valuesOf(event.currentTarget) });
+  // What is said beside its field is not said twice.
+  const besides = Object.keys(state.dialogErrors).some((name) => shown.fields?.includes(name)) ? "" : state.dialogProblem;
   return h("dialog", {
     key: `dialog-${JSON.stringify(dialog)}`, class: shown.wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title",
     mount: modal, oncancel: (event: Event) => { event.preventDefault(); close(); },
   },
-  h("form", { onsubmit: submit, novalidate: true },
+  h("form", { onsubmit: submit, novalidate: true, ...(shown.fields ? { oninput: watch } : {}) },
     h("h2", { id: "dialog-title" }, shown.title),
     ...shown.body,
-    state.dialogProblem && h("p", { class: "problem", role: "alert" }, state.dialogProblem),
+    besides && h("p", { class: "problem", role: "alert" }, besides),
     h("div", { class: "dialog-actions" },
       shown.also && button(shown.also.verb, shown.also.act),
       shown.dismiss !== "" && button(shown.dismiss ?? "Cancel", close),
@@ -65,7 +70,7 @@ export function modal(element: HTMLElement): () => void {
 
 function describe(state: State, context: Context, dialog: Dialog): Shown {
   switch (dialog.kind) {
-    case "create": return create(context);
+    case "create": return createDialog(state, context);
     case "confirm-delete": return confirmDelete(state, context, dialog.id);
     case "confirm-stop": return confirmPower(state, context, dialog.id, "stop");
     case "confirm-restart": return confirmPower(state, context, dialog.id, "restart");
@@ -87,32 +92,13 @@ function describe(state: State, context: Context, dialog: Dialog): Shown {
   }
 }
 
-function create(context: Context): Shown {
-  const number = (name: string, value: number, min: number, max: number, step = 1): VNode =>
-    h("input", { id: name, name, type: "number", min, max, step, required: true, mount: withInitial(String(value)) });
-  return {
-    title: "New workspace", verb: "Create",
-    body: [
-      field("Name", "", h("input", { id: "name", name: "name", required: true, maxlength: 100, autofocus: true, autocomplete: "off", spellcheck: "false" })),
-      h("div", { class: "field-row" },
-        field("CPUs", "", number("cpus", 1, 1, 64)),
-        field("Memory, MiB", "", number("memory_mib", 512, 256, 1048576, 256)),
-        field("Disk, GiB", "", number("disk_gib", 10, 1, 16384))),
-      h("p", { class: "hint" }, "The disk grows as it fills; its size can be raised later, when the workspace is stopped."),
-    ],
-    act: (values) => void workspaces.create(context, {
-      name: (values["name"] ?? "").trim(), cpus: Number(values["cpus"]), memory_mib: Number(values["memory_mib"]), disk_gib: Number(values["disk_gib"]),
-    }),
-  };
-}
-
 function confirmDelete(state: State, context: Context, id: string): Shown {
   const name = state.workspaces[id]?.name ?? "this workspace";
   return {
     title: `Delete ${name}?`, verb: "Delete", danger: true,
     body: [
       h("p", null, "Its machine is stopped and everything that runs in it ends."),
-      h("p", null, "The workspace and its disk go to the trash. Until the trash is emptied it can be brought back over the API."),
+      h("p", null, "The workspace and its disk go to the trash. Until the trash is emptied it can be brought back from there."),
     ],
     act: () => void workspaces.remove(context, id),
   };

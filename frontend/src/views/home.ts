@@ -1,133 +1,109 @@
-/** The home page: every workspace one may see, in a list that one can scan. Reads the State; calls commands. */
+/**
+ * The home page: the workspaces one may see, a page of them at a time, looked for on the server. Reads the State; calls
+ * commands. The rows are home-table.ts's.
+ */
 
-import { command, rememberToOpenTerminal } from "../commands/workspaces";
+import * as listing from "../commands/listing";
 import type { Context } from "../commands/context";
-import type { State, Workspace } from "../state/types";
-import { quotaParts } from "../state/coming";
-import { bytes, canStart, isChanging, mebibytes, startWord } from "../state/words";
+import { isNarrow, placeOf, sortedBy, withoutFilters, withoutLabel, withWords } from "../state/listing";
+import type { ListQuery, SortKey, State, VisibleState, Workspace } from "../state/types";
+import { readable } from "../state/words";
+import { openCreate } from "./create";
 import { dialogs } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { frame } from "./frame";
-import { button, emulatedWhy, iconButton, stateBadge, when } from "./parts";
+import { emptyHome } from "./home-empty";
+import { sortable, table } from "./home-table";
+import { icon } from "./icons";
+import { button, iconButton, withInitial } from "./parts";
+import { quotaBars } from "./quota";
 
 export function home(state: State, context: Context): VNode[] {
-  const list = Object.values(state.workspaces).sort((a, b) => b.created_at.localeCompare(a.created_at));
+  const { query, ids, problem } = state.listing;
+  const list = ids.map((id) => state.workspaces[id]).filter((one): one is Workspace => one !== undefined);
+  const none = state.loaded && list.length === 0 && state.listing.cursors.length === 1 && !isNarrow(query);
   return [
     frame(state, context, [],
       h("main", { class: "home" },
         h("div", { class: "title-row" },
           h("h1", null, "Workspaces"),
-          state.loaded && list.length > 0 && newButton(context)),
-        quota(state),
-        body(state, context, list))),
+          h("div", { class: "title-actions" }, state.page.admin && whose(context, query), state.loaded && !none && newButton(context))),
+        // Nothing is drawn before it is known: while the list is on its way there is no list and no empty state either.
+        state.me && state.loaded && quotaBars(state.me, "What you use of your quota"),
+        state.loaded && !none && toolbar(context, query),
+        problem && h("p", { class: "problem", role: "alert" }, `The list cannot be read now. ${problem}`),
+        state.loaded && (none ? emptyHome(newButton(context)) : found(state, context, list)))),
     ...dialogs(state, context),
   ];
 }
 
-/** Use against quota, one quiet line. A disk counts as promised, and each checkpoint by what it alone holds. */
-function quota(state: State): Child {
-  if (!state.me || !state.loaded) return null;
-  return h("p", { class: "quota", "aria-label": "What you use of your quota", title: "Disk counts what workspaces were promised and what checkpoints hold" },
-    quotaParts(state.me).map(({ text, full }) => h("span", { class: full ? "tone-busy" : "", title: full ? "Nothing more fits" : undefined }, text)));
-}
-
-/** Nothing is drawn before it is known: while the list is on its way there is no list and no empty state either. */
-function body(state: State, context: Context, list: Workspace[]): Child {
-  if (!state.loaded) return null;
-  return list.length > 0 ? table(state, context, list) : emptyState(context);
-}
-
 function newButton(context: Context): VNode {
-  return button("New workspace", () => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "create" } }),
-    { class: "primary" });
+  return button("New workspace", () => openCreate(context), { class: "primary", key: "new" });
 }
 
-const columns = ["State", "Name", "Last activity", "Machine", "Disk"];
-
-function table(state: State, context: Context, list: Workspace[]): VNode {
-  return h("div", { class: "card" },
-    h("table", { class: "workspaces" },
-      h("thead", null, h("tr", null,
-        columns.map((label) => h("th", { scope: "col" }, label)),
-        h("th", { scope: "col" }, h("span", { class: "unseen" }, "Actions")))),
-      h("tbody", null, list.map((workspace) => row(state, context, workspace)))));
+/** An admin sees what is theirs, or everybody's: names and states, not what is inside. */
+function whose(context: Context, query: ListQuery): VNode {
+  const choice = (everybody: boolean, words: string): VNode => h("button", {
+    type: "button", class: "segment", "aria-pressed": String(query.everybody === everybody),
+    onclick: () => void listing.ask(context, { ...query, everybody, sort: query.sort === "owner" ? "created_at" : query.sort, down: query.sort === "owner" ? true : query.down }),
+  }, words);
+  return h("div", { class: "segments", role: "group", "aria-label": "Whose workspaces", key: "whose" }, choice(false, "Mine"), choice(true, "Everybody’s"));
 }
 
-function row(state: State, context: Context, workspace: Workspace): VNode {
-  return h("tr", { key: workspace.id, "data-workspace": workspace.id },
-    h("td", { class: "cell-state" }, stateBadge(workspace)),
-    h("td", { class: "cell-name" },
-      h("a", { href: `/workspaces/${workspace.id}` }, workspace.name),
-      state.page.admin && workspace.owner !== state.page.user && h("span", { class: "owner" }, workspace.owner),
-    ),
-    h("td", { class: "cell-activity" }, lastActivity(workspace, state.now)),
-    h("td", { class: "cell-size" }, `${workspace.cpus} CPU${workspace.cpus === 1 ? "" : "s"}, ${mebibytes(workspace.memory_mib)}`,
-      workspace.accelerator === "tcg" && h("span", { class: "chip", title: emulatedWhy }, "emulated")),
-    h("td", { class: "cell-disk" }, disk(workspace)),
-    h("td", { class: "cell-actions" }, actions(state, context, workspace)));
+const stateChoices: [VisibleState | "", string][] = [
+  ["", "Any state"], ["running", "Running"], ["standby", "Standby"], ["stopped", "Stopped"], ["failed", "Failed"], ["creating", "Creating"], ["deleted", "In the trash"],
+];
+
+function toolbar(context: Context, query: ListQuery): VNode {
+  const now = (): ListQuery => context.store.get().listing.query;
+  const chosen = (event: Event): string => (event.currentTarget as HTMLSelectElement).value;
+  return h("div", { class: "toolbar", role: "search", key: "toolbar" },
+    h("div", { class: "search" }, icon("find"), searchField(context)),
+    h("select", { "aria-label": "State", value: query.state, onchange: (event: Event) => void listing.ask(context, { ...now(), state: chosen(event) as VisibleState | "" }) },
+      [...stateChoices, ...(stateChoices.some(([one]) => one === query.state) ? [] : [[query.state, query.state] as [VisibleState, string]])]
+        .map(([value, words]) => h("option", { key: value || "any", value, selected: value === query.state }, words))),
+    h("select", { "aria-label": "Sort by", class: "narrow", value: query.sort, onchange: (event: Event) => void listing.ask(context, sortedBy({ ...now(), sort: "created_at", down: true }, chosen(event) as SortKey)) },
+      h("option", { key: "created_at", value: "created_at", selected: query.sort === "created_at" }, "Newest first"),
+      sortable(query.everybody).map(([sort, words]) => h("option", { key: sort, value: sort, selected: sort === query.sort }, words))),
+    query.labels.map(([key, value]) => h("span", { class: "chip filter", key: `label-${key}` }, `${readable(key)}=${readable(value)}`,
+      iconButton("close", `No longer only ${readable(key)}=${readable(value)}`, () => void listing.ask(context, withoutLabel(now(), key))))));
 }
 
-function lastActivity(workspace: Workspace, now: number): Child[] {
-  if (!workspace.last_activity_at) return [h("span", { class: "muted" }, "created "), when(workspace.created_at, now)];
-  const kind = (workspace.last_activity_kind ?? "").replaceAll("_", " ");
-  return [when(workspace.last_activity_at, now), kind && h("span", { class: "muted" }, ` · ${kind}`)];
+/** What is typed is looked for once one pauses; words like `team=a` become filters by label with Enter. */
+function searchField(context: Context): VNode {
+  const now = (): ListQuery => context.store.get().listing.query;
+  const text = (event: Event): string => (event.currentTarget as HTMLInputElement).value;
+  return h("input", {
+    type: "search", "aria-label": "Search", placeholder: "Name, owner, or label=value", autocomplete: "off", spellcheck: "false", maxlength: 200,
+    mount: withInitial(now().search),
+    oninput: (event: Event) => { const typed = text(event); if (!typed.includes("=")) listing.askSoon(context, () => ({ ...now(), search: typed })); },
+    onkeydown: (event: KeyboardEvent) => {
+      if (event.key !== "Enter") return;
+      const query = withWords(now(), text(event));
+      (event.currentTarget as HTMLInputElement).value = query.search;
+      void listing.ask(context, query);
+    },
+  });
 }
 
-function disk(workspace: Workspace): string {
-  const used = workspace.disk_used_bytes;
-  return used === null || used === undefined ? `${workspace.disk_gib} GiB` : `${bytes(used)} of ${workspace.disk_gib} GiB`;
-}
-
-function actions(state: State, context: Context, workspace: Workspace): Child[] {
-  const busy = workspace.id in state.pending || workspace.state === "deleting";
-  const confirm = (kind: "confirm-stop" | "confirm-delete"): void =>
-    context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
+function found(state: State, context: Context, list: Workspace[]): Child[] {
+  const { query, cursors, next } = state.listing;
+  if (list.length === 0 && cursors.length === 1) {
+    return [h("div", { class: "nothing", key: "nothing", role: "status" },
+      h("p", null, query.state === "deleted" ? "The trash has nothing like this." : "No workspace is like this."),
+      button("Show all", () => clear(context), { class: "small" }))];
+  }
   return [
-    canStart(workspace.state) &&
-      button(startWord(workspace.state), () => start(context, workspace.id),
-        { key: "start", disabled: busy, "aria-label": `${startWord(workspace.state)} ${workspace.name}` }),
-    workspace.state === "running" &&
-      button("Standby", () => void command(context, workspace.id, "standby"), { key: "standby", disabled: busy, class: "quiet", "aria-label": `Standby ${workspace.name}` }),
-    (workspace.state === "running" || isChanging(workspace.state)) && workspace.state !== "deleting" &&
-      button("Stop", () => confirm("confirm-stop"),
-        { key: "stop", disabled: busy || workspace.state === "stopping", "aria-label": `Stop ${workspace.name}` }),
-    iconButton("trash", `Delete ${workspace.name}`, () => confirm("confirm-delete"), { key: "delete", disabled: busy }),
+    table(state, context, list),
+    (next || cursors.length > 1) && h("nav", { class: "pager", "aria-label": "Pages of the list", key: "pager" },
+      h("span", { class: "muted", role: "status" }, placeOf(state)),
+      button("Back", () => void listing.back(context), { class: "small", disabled: cursors.length === 1 }),
+      button("Next", () => void listing.forward(context), { class: "small", disabled: !next })),
   ];
 }
 
-function start(context: Context, id: string): void {
-  rememberToOpenTerminal(id);
-  void command(context, id, "start");
-}
-
-function emptyState(context: Context): VNode {
-  return h("section", { class: "empty" },
-    h("div", { class: "empty-words" },
-      h("p", { class: "lead" }, "A workspace is a Linux machine of its own, with a disk that stays."),
-      h("p", null, "You watch and work in it here: terminal, files, editor."),
-      h("p", null, "Agents drive the same machine over REST, and you see what they do.")),
-    newButton(context),
-    h("div", { class: "snippet" },
-      h("div", { class: "snippet-head" }, h("h2", null, "Or let an agent make one"), copyButton(snippet())),
-      h("pre", { tabindex: "0", "aria-label": "Commands for an agent" }, snippet()),
-      h("p", { class: "hint" }, "A token comes from ", h("code", null, "./berth token NAME"), " on the machine that runs Berth.")));
-}
-
-function snippet(): string {
-  return [
-    `export BERTH=${location.origin}/api/v1 TOKEN=berth_…`,
-    `ID=$(curl -fsS "$BERTH/workspaces?wait=true" -H "Authorization: Bearer $TOKEN" \\`,
-    `  --json '{"name": "first"}' | jq -r .id)`,
-    `curl -fsS "$BERTH/workspaces/$ID/execs" -H "Authorization: Bearer $TOKEN" \\`,
-    `  --json '{"command": "uname -a"}'`,
-  ].join("\n");
-}
-
-function copyButton(text: string): VNode {
-  const copy = (event: Event): void => {
-    const target = event.currentTarget as HTMLElement;
-    void navigator.clipboard.writeText(text).then(() => { target.textContent = "Copied"; });
-  };
-  return h("button", { type: "button", class: "button quiet", hosted: true, onclick: copy,
-    mount: (element: HTMLElement) => { element.textContent = "Copy"; } });
+function clear(context: Context): void {
+  const field = document.querySelector<HTMLInputElement>(".search input");
+  if (field) field.value = "";
+  void listing.ask(context, withoutFilters(context.store.get().listing.query));
 }

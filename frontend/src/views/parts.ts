@@ -32,10 +32,13 @@ export function when(at: string | null, now: number): Child {
 
 export const emulatedWhy = "This host has no usable KVM, so the processor is emulated. Everything works, slower.";
 
-export function field(label: string, hint: string, input: VNode): VNode {
+/** `error` is what is wrong with what stands in it, or would be refused; it takes the place of the hint. */
+export function field(label: string, hint: string, input: VNode, error = ""): VNode {
   const name = String(input.props["id"]);
+  const marked = error ? { ...input, props: { ...input.props, "aria-invalid": "true", "aria-describedby": `${name}-problem` } } : input;
   return h("div", { class: "field" },
-    h("label", { for: name }, label), input, hint && h("p", { class: "hint", id: `${name}-hint` }, hint));
+    h("label", { for: name }, label), marked,
+    error ? h("p", { class: "problem", id: `${name}-problem`, key: "problem", role: "alert" }, error) : hint && h("p", { class: "hint", id: `${name}-hint`, key: "hint" }, hint));
 }
 
 /** A value a person may change: set once, then theirs. */
