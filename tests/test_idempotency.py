@@ -35,6 +35,7 @@ TABLE: dict[str, tuple[str, Json, Json, str]] = {
                     {"user": "member-{n}", "role": "operator"}, "user"),
     "members_break_glass": ("/api/v1/workspaces/{foreign}/break-glass", {"reason": "to look"}, {"reason": "to act"},
                             "user"),
+    "users_create": ("/api/v1/users", {"name": "made-{n}"}, {"name": "else-{n}"}, "name"),
     "execs_create": (EXECS, {"command": "echo a; date +%N"}, {"command": "echo b"}, "id"),
     "execs_signal": (f"{EXECS}/{{sleeper}}/signal", {"signal": "SIGCONT"}, {"signal": "SIGWINCH"}, "id"),
     "execs_resize": (f"{EXECS}/{{terminal}}/resize", {"cols": 90, "rows": 30}, {"cols": 91, "rows": 30}, "id"),
@@ -50,7 +51,8 @@ TABLE: dict[str, tuple[str, Json, Json, str]] = {
 #: These change nothing, are a browser's way in, or carry bytes (the contract leaves stdin and archives out).
 WITHOUT = {"policies_dry_run_proposed", "session_create", "session_setup", "execs_stdin"}
 #: They need a state of their own: where they are tried instead.
-ELSEWHERE = {"workspaces_undelete", "approvals_decide"}
+ELSEWHERE = {"workspaces_undelete", "approvals_decide", "users_code"}
+ADMINS = {"members_break_glass", "users_create"}
 #: No body of theirs could be another one.
 ONE_BODY = {f"workspaces_{verb}" for verb in ("start", "stop", "standby", "restart")}
 
@@ -81,7 +83,7 @@ def ask(stack: Stack, anna: httpx.Client, ids: dict[str, str], request: pytest.F
         address = TABLE[name][0].format(**ids)
         filled = {k: v.format(n=key) if isinstance(v, str) else v for k, v in body.items()}
         headers = {"Idempotency-Key": f"{name}-{key}"}
-        if name == "members_break_glass":
+        if name in ADMINS:
             headers["Authorization"] = f"Bearer {stack.token('root', '--admin')}"
         return anna.post(address, json=filled, headers=headers)
     return asked
