@@ -15,7 +15,11 @@ from ops.bench.stage import Client, Stage
 
 PORT, LARGE_MIB, ROUNDS = 8000, 32, 3
 MIB = 1024 * 1024
-PROGRAM = f"""
+
+
+
+def program(port: int) -> str:
+    return f"""
 import http.server
 LARGE = b"x" * {MIB}
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,7 +43,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"{{}}")
         self.wfile.flush()
 http.server.ThreadingHTTPServer.request_queue_size = 128
-http.server.ThreadingHTTPServer(("127.0.0.1", {PORT}), Handler).serve_forever()
+http.server.ThreadingHTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
 """
 
 
@@ -69,13 +73,14 @@ class RawConnection(http.client.HTTPConnection):
 def run(stage: Stage) -> list[Figure]:
     workspace = str(stage.create("bench-preview")["id"])
     stage.rest().call("POST", f"/api/v1/workspaces/{workspace}/execs",
-                      {"command": ["python3", "-c", PROGRAM], "background": True})
+                      {"command": ["python3", "-c", program(PORT)], "background": True})
     ways: dict[str, Callable[[], Client]] = {
-        "preview": lambda: _visitor(stage, workspace), "hostd": lambda: Client(RawConnection(stage, workspace), {})}
-    _until_listening(stage, workspace)
+        "preview": lambda: visitor(stage, workspace, PORT),
+        "hostd": lambda: Client(RawConnection(stage, workspace), {})}
+    until_listening(stage, workspace, PORT)
     rates = {name: rate(way, lambda client: client.call("GET", "/small")) for name, way in ways.items()}
-    down = {name: max(_down(way()) for _ in range(ROUNDS)) for name, way in ways.items()}
-    up = {name: max(_up(way()) for _ in range(ROUNDS)) for name, way in ways.items()}
+    down = {name: max(down_mb_s(way()) for _ in range(ROUNDS)) for name, way in ways.items()}
+    up = {name: max(up_mb_s(way()) for _ in range(ROUNDS)) for name, way in ways.items()}
     stage.purge(workspace)
     beside = "straight through hostd"
     return [Figure("preview_rate", rates["preview"], "req/s", rates["hostd"], beside),
@@ -83,25 +88,25 @@ def run(stage: Stage) -> list[Figure]:
             Figure("preview_up", up["preview"], "MB/s", up["hostd"], beside)]
 
 
-def _visitor(stage: Stage, workspace: str) -> Client:
+def visitor(stage: Stage, workspace: str, port: int) -> Client:
     made = stage.rest()
-    made.headers["Host"] = f"{PORT}--{workspace}.preview.localhost:{stage.instance.port}"
+    made.headers["Host"] = f"{port}--{workspace}.preview.localhost:{stage.instance.port}"
     return made
 
 
-def _until_listening(stage: Stage, workspace: str) -> None:
+def until_listening(stage: Stage, workspace: str, port: int) -> None:
     deadline = time.monotonic() + 60
     client, path = stage.rest(), f"/api/v1/workspaces/{workspace}/ports"
-    while not any(one["port"] == PORT for one in client.call("GET", path)["results"]):
+    while not any(one["port"] == port for one in client.call("GET", path)["results"]):
         if time.monotonic() > deadline:
             raise RuntimeError("the program in the guest does not listen")
         time.sleep(0.2)
 
 
-def _down(client: Client) -> float:
+def down_mb_s(client: Client, below: str = "") -> float:
     """MB a second of one large answer."""
     began, left = time.perf_counter(), LARGE_MIB * MIB
-    client.connection.request("GET", "/large", headers=client.headers)
+    client.connection.request("GET", f"{below}/large", headers=client.headers)
     response = client.connection.getresponse()
     while piece := response.read(256 * 1024):
         left -= len(piece)
@@ -111,9 +116,9 @@ def _down(client: Client) -> float:
     return LARGE_MIB * MIB / 1e6 / (time.perf_counter() - began)
 
 
-def _up(client: Client) -> float:
+def up_mb_s(client: Client, below: str = "") -> float:
     began = time.perf_counter()
-    client.connection.request("POST", "/", b"x" * (LARGE_MIB * MIB), client.headers)
+    client.connection.request("POST", f"{below}/", b"x" * (LARGE_MIB * MIB), client.headers)
     response = client.connection.getresponse()
     if response.status != 200 or response.read() != b"{}":
         raise RuntimeError(f"the upload was answered {response.status}")
