@@ -44,10 +44,10 @@ describe("figures", () => {
   it("make a line with a hole where it slept, and none where nothing was measured", () => {
     const { path } = cpuLine(metrics(null, figures(0, 0), figures(1, 100), figures(30, 50), figures(31, null)));
     expect(path.match(/[ML]/g)).toEqual(["M", "L", "M"]);
-    expect(path).toMatch(/^M30\.9 15\.0L32\.0 1\.0M/);
+    expect(path).toMatch(/^M33\.8 18\.0L35\.0 2\.0M/);
   });
   it("leave quiet at the bottom, and let four busy processors fill the height", () => {
-    expect(cpuLine(metrics(figures(0, 2))).path).toMatch(/ 14\.7$/);
-    expect(cpuLine(metrics(figures(0, 400))).path).toMatch(/ 1\.0$/);
+    expect(cpuLine(metrics(figures(0, 2))).path).toMatch(/ 17\.7$/);
+    expect(cpuLine(metrics(figures(0, 400))).path).toMatch(/ 2\.0$/);
   });
 });

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandboxes.errors import SandboxError
+from sandboxes.host.body import Body
 from sandboxes.host.clock import text_of
 from sandboxes.host.machines import Machines
 
@@ -21,6 +22,12 @@ Json = dict[str, Any]
 SAMPLE_S = 30.0
 KEPT = 120
 ANSWER_S = 8.0
+#: Nearer together than this, two looks tell more of how long their answers were on the way than of the processor.
+LEAST_S = 5.0
+#: An answer that took longer was held up (by a checkpoint, by a pause): nobody knows of which moment its counter is.
+PROMPT_S = 1.0
+#: What two clocks may disagree by before a figure over all processors is taken for none.
+LEEWAY = 1.1
 #: What is passed on of what an agent says.
 FIGURES = frozenset((
     "cpu_s", "memory_used_bytes", "memory_total_bytes", "disk_used_bytes", "disk_total_bytes", "load1",
@@ -31,8 +38,11 @@ FIGURES = frozenset((
 class Sample:
     at: float
     figures: Json
-    #: Of one processor, since the sample before; None where there is none to compare with.
+    #: Of one processor, since an earlier look; None where there is none to compare with.
     cpu_percent: float | None
+    #: Of the body that answered, and whether it answered at once: else its counter is compared with nothing.
+    epoch: int = 0
+    is_prompt: bool = True
 
     def to_json(self) -> Json:
         return {"at": text_of(self.at), "cpu_percent": self.cpu_percent, **self.figures}
@@ -44,6 +54,8 @@ class Figures:
     def __init__(self, machines: Machines, clock: Any = time.time) -> None:
         self._machines, self._clock = machines, clock
         self._rings: dict[str, deque[Sample]] = {}
+        #: A look that was asked for, so that a young machine's next one has something to be compared with.
+        self._looks: dict[str, Sample] = {}
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -58,20 +70,35 @@ class Figures:
         """`now` is null, with the `reason`, where nobody can be asked."""
         now, reason = None, None
         try:
-            now = (await self._look(machine_id)).to_json()
+            sample = await self._look(machine_id)
+            before = self._looks.get(machine_id)
+            if before is None or sample.at - before.at >= LEAST_S:
+                self._looks[machine_id] = sample
+            now = sample.to_json()
         except SandboxError as error:
             reason = error.reason or error.code
         return {"now": now, "reason": reason, "interval_s": SAMPLE_S,
                 "history": [sample.to_json() for sample in self._rings.get(machine_id, ())]}
 
     async def _look(self, machine_id: str) -> Sample:
-        link = await self._machines.running_body(machine_id).soon(5)
+        body = self._machines.running_body(machine_id)
+        link = await body.soon(5)
+        asked = self._clock()
         said = await link.request("metrics", {}, timeout_s=ANSWER_S)
         figures = {name: value for name, value in said.items() if name in FIGURES and _is_figure(value)}
-        ring = self._rings.get(machine_id)
-        before = ring[-1] if ring else None
         at = self._clock()
-        return Sample(at, figures, _cpu_percent(before, figures, at))
+        is_prompt = 0 <= at - asked <= PROMPT_S
+        percent = cpu_percent(self._earlier(body), figures, at, self._cpus(machine_id)) if is_prompt else None
+        return Sample(at, figures, percent, body.epoch, is_prompt)
+
+    def _earlier(self, body: Body) -> list[Sample]:
+        """What a new look at the same body may be compared with."""
+        looks = [*self._rings.get(body.machine_id, ()), *filter(None, [self._looks.get(body.machine_id)])]
+        return [look for look in looks if look.epoch == body.epoch and look.is_prompt]
+
+    def _cpus(self, machine_id: str) -> int:
+        spec = self._machines.registry.find(machine_id).spec
+        return spec.shape.cpus if spec else 1
 
     async def _run(self) -> None:
         while True:
@@ -80,8 +107,9 @@ class Figures:
 
     async def sample(self) -> None:
         """All at once; a slow one keeps nobody waiting but the next round."""
-        for gone in [mid for mid in self._rings if not self._machines.is_remembered(mid)]:
-            del self._rings[gone]
+        for kept in (self._rings, self._looks):
+            for gone in [mid for mid in kept if not self._machines.is_remembered(mid)]:
+                del kept[gone]
         await asyncio.gather(*(self._sample(mid) for mid in list(self._machines.bodies)))
 
     async def _sample(self, machine_id: str) -> None:
@@ -92,12 +120,16 @@ class Figures:
         self._rings.setdefault(machine_id, deque(maxlen=KEPT)).append(sample)
 
 
-def _cpu_percent(before: Sample | None, figures: Json, at: float) -> float | None:
-    """None after a boot: a counter that went back says nothing."""
-    if before is None or at <= before.at or "cpu_s" not in figures or "cpu_s" not in before.figures:
+def cpu_percent(earlier: list[Sample], figures: Json, at: float, cpus: int) -> float | None:
+    """Since the newest of the looks before that is far enough away. None where that cannot be known: there is no such
+    look, the counter went back, or it says more than all processors could have done."""
+    before = max((look for look in earlier if at - look.at >= LEAST_S and "cpu_s" in look.figures),
+                 key=lambda look: look.at, default=None)
+    if before is None or "cpu_s" not in figures or at <= before.at:
         return None
-    used = figures["cpu_s"] - before.figures["cpu_s"]
-    return round(100 * used / (at - before.at), 1) if used >= 0 else None
+    percent = 100 * (figures["cpu_s"] - before.figures["cpu_s"]) / (at - before.at)
+    most = 100.0 * cpus
+    return round(min(percent, most), 1) if 0 <= percent <= most * LEEWAY else None
 
 
 def _is_figure(value: object) -> bool:

@@ -33,6 +33,12 @@ def state_of(page: Page) -> Locator:
     return page.locator(".statusbar .state-word")
 
 
+def more(page: Page, what: str) -> None:
+    """Chooses from the header's list of what is wanted less often."""
+    page.get_by_role("button", name="More about this workspace").click()
+    page.get_by_role("group", name="More about this workspace").get_by_role("button", name=what, exact=True).click()
+
+
 def new_terminal(page: Page) -> Locator:
     """Opens a shell and waits until it has asked for a command."""
     page.get_by_role("button", name="New terminal").last.click()

@@ -30,7 +30,12 @@ def test_what_an_agent_did_is_folded_opened_compared_and_can_be_taken_back(
     run = page.locator(".run").first
     head = run.locator(".run-line")
     expect(head).to_have_attribute("aria-expanded", "true")
-    expect(head).to_contain_text("1 failed")
+    expect(head.locator(".run-counts")).to_have_text(re.compile("^[4-7] steps1 failed$"))
+    for size in (WIDE, PHONE):
+        page.set_viewport_size(size)
+        lines = head.evaluate("one => one.getBoundingClientRect().height")
+        assert lines < 60, "name and time on one line, counts on the next"
+    page.set_viewport_size(WIDE)
 
     wrote = run.locator(".step", has_text="~/story.txt").first
     wrote.locator("button.step-line").click()
@@ -99,19 +104,56 @@ def test_a_long_life_is_shown_from_its_end_and_read_back_on_demand(
     expect(steps.nth(2).locator("button")).to_be_focused()
 
 
+def cut_short(page: Page) -> list[str]:
+    """What of the header does not have the room for its words, or stands over something else."""
+    found: list[str] = page.evaluate("""() => [...document.querySelectorAll(".statusbar *")]
+        .filter(one => one.checkVisibility() && !one.closest("svg, [popover]") && !one.classList.contains("unseen")
+                && (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== "inline"
+                    || one.getBoundingClientRect().right > innerWidth))
+        .map(one => one.className + ": " + one.textContent)""")
+    return found
+
+
+def height_of_header(page: Page) -> float:
+    box = page.locator(".statusbar").bounding_box()
+    assert box is not None
+    return box["height"]
+
+
 def test_the_header_says_what_it_uses_in_words_and_why_an_emulated_one_is_slower(
         page: Page, workspace: dict[str, Any]) -> None:
     """The stack's machines are not emulated: what the server says of one that is is put into its answer."""
     def emulated(route: Any) -> None:
         answer = route.fetch()
-        route.fulfill(response=answer, json={**answer.json(), "accelerator": "tcg"})
+        route.fulfill(response=answer, json={
+            **answer.json(), "accelerator": "tcg", "next_transition": None,
+            "awake_because": [{"kind": "exec", "detail": "2 running", "until": None}]})
 
     page.route(re.compile(f"/api/v1/workspaces/{workspace['id']}$"), emulated)
+    figures = {"at": "2026-01-01T12:00:00Z", "cpu_percent": None, "memory_used_bytes": 256 << 20, "memory_total_bytes": 512 << 20}
+    page.route(re.compile("/metrics$"), lambda route: route.fulfill(
+        json={"now": figures, "reason": None, "interval_s": 30, "history": []}))
     open_workspace(page, workspace)
     expect(page.get_by_role("img", name=re.compile("^Memory .* of .*last hour"))).to_be_visible()
-    expect(page.get_by_role("img", name=re.compile("^Processor "))).to_be_visible()
+    processor = page.get_by_role("img", name="Processor not known yet, no figures of the last hour")
+    expect(processor.locator(".spark-now")).to_have_text("–")
+    expect(page.locator(".coming")).to_have_text("stays awake: 2 running")
+    for width in (1440, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert height_of_header(page) < 50 and cut_short(page) == []
+    page.set_viewport_size(WIDE)
     page.get_by_role("button", name="emulated (no KVM), slower").click()
     expect(page.get_by_role("dialog")).to_contain_text("doctor")
     no_barriers(page)
     page.get_by_role("button", name="Understood").click()
     no_sideways_scrolling(page)
+    assert height_of_header(page) < 90
+    expect(page.get_by_role("button", name="Standby", exact=True)).to_be_visible()
+    page.get_by_role("button", name="More about this workspace").focus()
+    page.keyboard.press("Enter")
+    rest = page.get_by_role("group", name="More about this workspace")
+    for name in ("Keep awake", "Checkpoint", "Restart", "Members", "Approvals", "Delete"):
+        expect(rest.get_by_role("button", name=name, exact=True)).to_be_visible()
+    no_barriers(page)
+    page.keyboard.press("Escape")
+    expect(rest).to_be_hidden()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.hands import open_workspace
+from tests.browser.hands import more, open_workspace
 from tests.browser.test_looks import PHONE, no_barriers, no_sideways_scrolling
 from tests.stack import until
 
@@ -58,7 +58,7 @@ def test_a_request_appears_by_itself_and_is_decided_on_the_page(
 def test_what_waits_is_chosen_on_the_page_and_holds_at_once(
         page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
     open_workspace(page, workspace)
-    page.get_by_role("button", name="Approvals").click()
+    more(page, "Approvals")
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Commands").fill("rm *\n\n git push *")
     dialog.get_by_label("Deleting the workspace").check()
@@ -70,7 +70,7 @@ def test_what_waits_is_chosen_on_the_page_and_holds_at_once(
         "exec": ["rm *", "git push *"], "restore": False, "delete": True, "timeout_s": 120}
     asks(agent, workspace, "rm -f a")
     expect(page.get_by_role("region", name="Waiting for approval")).to_be_visible()
-    page.get_by_role("button", name="Approvals").click()
+    more(page, "Approvals")
     expect(dialog.get_by_label("Commands")).to_have_value("rm *\ngit push *")
 
 

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.conftest import Watch
-from tests.browser.hands import banner, entry, open_file, open_workspace, state_of, tab, type_at_end
+from tests.browser.hands import banner, entry, more, open_file, open_workspace, state_of, tab, type_at_end
 
 Put = Callable[[str, bytes], None]
 Read = Callable[[str], bytes]
@@ -185,7 +185,7 @@ def test_names_and_contents_from_strangers_stay_text(
     open_workspace(page, workspace)
     for name in HOSTILE:
         expect(open_file(page, name)).to_have_text("<script>alert(4)</script>")
-    page.get_by_role("button", name="Delete", exact=True).click()
+    more(page, "Delete")
     expect(page.get_by_role("heading", name="Delete <img src=x onerror=alert(5)>?")).to_be_visible()
     assert page.locator("#app img, #app script, #app svg[onload]").count() == 0
 

@@ -9,7 +9,7 @@ import httpx
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watch, agent_of
-from tests.browser.hands import open_workspace, state_of
+from tests.browser.hands import more, open_workspace, state_of
 from tests.browser.test_looks import no_barriers, no_sideways_scrolling
 from tests.stack import Stack
 
@@ -59,7 +59,7 @@ def test_people_are_let_in_given_a_role_and_taken_out(
     watch.provoked.append("/members")
     with agent_of(stack, "bob") as bob:
         open_workspace(page, workspace)
-        page.get_by_role("button", name="Members").click()
+        more(page, "Members")
         dialog = page.get_by_role("dialog")
         expect(dialog.locator(".member")).to_contain_text("admin (you)")
         dialog.get_by_label("Name").fill("nobody-here")
@@ -92,7 +92,7 @@ def test_an_admin_breaks_the_glass_with_a_reason_that_the_owner_sees(page: Page,
         no_barriers(page)
         dialog.get_by_role("button", name="Break the glass").click()
         expect(state_of(page)).to_have_text("Running")
-        page.get_by_role("button", name="Members").click()
+        more(page, "Members")
         expect(dialog.locator(".member", has_text="admin")).to_contain_text(
             re.compile("Broke the glass: “its agent runs wild”.*ends in"))
         kinds = [one["kind"] for one in bob.get(f"/workspaces/{theirs['id']}/events").json()["results"]]

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browser.conftest import WIDE, Watch, agent_of
-from tests.browser.hands import PASSWORD, set_password, sign_in, state_of
+from tests.browser.hands import PASSWORD, more, set_password, sign_in, state_of
 from tests.browser.test_looks import no_barriers, no_sideways_scrolling
 from tests.stack import Stack
 
@@ -81,7 +81,7 @@ def test_a_workspace_is_created_watched_until_it_runs_and_deleted(page: Page) ->
     row.get_by_role("link", name="first-light").click()
     expect(state_of(page)).to_have_text("Running")
     expect(page.locator(".xterm-rows")).to_contain_text("$")  # who has just made it wants to type
-    page.get_by_role("button", name="Delete", exact=True).click()
+    more(page, "Delete")
     expect(page.get_by_role("heading", name="Delete first-light?")).to_be_visible()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()

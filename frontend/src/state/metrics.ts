@@ -3,11 +3,11 @@
 import type { Figures, Metrics } from "./types";
 import { bytes } from "./words";
 
-/** One line: where it goes, in a box of `width` by `height`, and what it says. */
-export interface Line { path: string; now: string; words: string }
+/** One line: where it goes, in a box of `width` by `height`, what lies under it, where it ends, and what it says. */
+export interface Line { path: string; area: string; end: [number, number] | null; now: string; words: string }
 
-export const width = 64;
-export const height = 16;
+export const width = 72;
+export const height = 20;
 /** A hole longer than so many intervals (it slept) is no line. */
 const longestHole = 3;
 
@@ -30,7 +30,11 @@ function line(metrics: Metrics, name: string, measure: Measure, word: (value: nu
   const value = metrics.now ? measure(metrics.now) : null;
   const now = value === null ? "" : word(value);
   const hour = found.length > 0 ? `last hour ${word(Math.min(...found))} to ${word(Math.max(...found))}` : "no figures of the last hour";
-  return { path: path(metrics, measure, top), now, words: `${name} ${now ? `${now}${ofWhat}` : metrics.now ? "not known yet" : "not in use"}, ${hour}` };
+  const runs = stretches(metrics, measure, top);
+  return {
+    path: runs.map(drawn).join(""), area: runs.map(closed).join(""), end: runs.at(-1)?.at(-1) ?? null, now,
+    words: `${name} ${now ? `${now}${ofWhat}` : metrics.now ? "not known yet" : "not in use"}, ${hour}`,
+  };
 }
 
 function all(metrics: Metrics): Figures[] {
@@ -42,18 +46,29 @@ function numbers(metrics: Metrics, measure: Measure): number[] {
   return all(metrics).map(measure).filter((value): value is number => typeof value === "number");
 }
 
-function path(metrics: Metrics, measure: Measure, top: number): string {
+type Point = [x: number, y: number];
+
+/** The points of the line, anew after each hole. */
+function stretches(metrics: Metrics, measure: Measure, top: number): Point[][] {
   const figures = all(metrics);
   const end = Date.parse(figures.at(-1)?.at ?? "");
+  const runs: Point[][] = [];
   let before = -Infinity;
-  return figures.flatMap((one) => {
+  for (const one of figures) {
     const value = measure(one);
     const at = Date.parse(one.at);
-    const x = width - ((end - at) / 3_600_000) * width;
-    if (value === null || x < 0) return [];
-    const joins = at - before <= longestHole * metrics.interval_s * 1000;
+    const x = width - 2 - ((end - at) / 3_600_000) * (width - 2);
+    if (value === null || x < 0) continue;
+    if (at - before > longestHole * metrics.interval_s * 1000) runs.push([]);
     before = at;
-    const y = height - 1 - Math.min(1, Math.max(0, value / top)) * (height - 2);
-    return [`${joins ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`];
-  }).join("");
+    runs.at(-1)!.push([x, height - 2 - Math.min(1, Math.max(0, value / top)) * (height - 4)]);
+  }
+  return runs;
+}
+
+const said = ([x, y]: Point): string => `${x.toFixed(1)} ${y.toFixed(1)}`;
+const drawn = (run: Point[]): string => `M${run.map(said).join("L")}`;
+
+function closed(run: Point[]): string {
+  return `${drawn(run)}L${run.at(-1)![0].toFixed(1)} ${height}L${run[0]![0].toFixed(1)} ${height}Z`;
 }

@@ -89,15 +89,18 @@ function runRow(seen: Seen, run: Run): VNode {
   const [first, last] = [clock(run.steps.at(-1)!.at), clock(run.steps[0]!.endAt)];
   return h("li", { key: run.key, class: "run" },
     h("button", { type: "button", class: "step-line run-line", "aria-expanded": run.open ? "true" : "false", onclick: flip },
-      icon(run.open ? "open" : "shut"),
-      h("span", { class: "run-who" }, called(state, run.actor)), h("span", null, `${run.steps.length} steps`),
-      run.running > 0 && h("span", { class: "outcome tone-busy" }, icon("busy"), `${run.running} running`),
-      run.failed > 0 && h("span", { class: "outcome tone-bad" }, icon("bad"), `${run.failed} failed`),
-      h("span", { class: "run-when" }, first === last ? first : `${first} – ${last}`)),
-    run.open && h("ol", { class: "run-steps" }, run.steps.map((step) => stepRow(seen, step))));
+      h("span", { class: "run-head" },
+        icon(run.open ? "open" : "shut"), h("span", { class: "run-who" }, called(state, run.actor)),
+        h("span", { class: "run-when" }, first === last ? first : `${first} – ${last}`)),
+      h("span", { class: "run-counts" },
+        h("span", null, `${run.steps.length} steps`),
+        run.running > 0 && h("span", { class: "outcome tone-busy" }, icon("busy"), `${run.running} running`),
+        run.failed > 0 && h("span", { class: "outcome tone-bad" }, icon("bad"), `${run.failed} failed`))),
+    run.open && h("ol", { class: "run-steps" }, run.steps.map((step) => stepRow(seen, step, actorKey(step.actor) === actorKey(run.actor)))));
 }
 
-function stepRow(seen: Seen, step: Step): VNode {
+/** Whose run it is stands above its steps and not in each. */
+function stepRow(seen: Seen, step: Step, ofRun = false): VNode {
   const { state, context } = seen;
   const detail = state.expanded[step.key];
   const opens = step.execId !== "" || step.family === "file" && step.path !== "";
@@ -105,8 +108,8 @@ function stepRow(seen: Seen, step: Step): VNode {
   return h("li", { key: step.key, class: "step" },
     h("div", { class: "step-head" },
       opens
-        ? h("button", { type: "button", class: "step-line", "aria-expanded": detail ? "true" : "false", onclick: () => void activity.flip(context, step) }, line(state, step))
-        : h("div", { class: "step-line" }, line(state, step)),
+        ? h("button", { type: "button", class: "step-line", "aria-expanded": detail ? "true" : "false", onclick: () => void activity.flip(context, step) }, line(state, step, ofRun))
+        : h("div", { class: "step-line" }, line(state, step, ofRun)),
       moment && !detail && iconButton("undo", restoreWords(moment), () => restore(context, moment), { class: "step-undo", disabled: isBusy(seen) })),
     detail && stepDetail(context, step, detail),
     detail && moment && h("div", { class: "step-acts" },
@@ -127,7 +130,7 @@ function restore(context: Context, { checkpoint }: Moment): void {
   time.ask(context, { kind: "restore", checkpoint: checkpoint.id });
 }
 
-function line(state: State, step: Step): Child[] {
+function line(state: State, step: Step, ofRun: boolean): Child[] {
   return [
     h("span", { class: "step-what" },
       step.text && h("span", null, step.text),
@@ -135,7 +138,7 @@ function line(state: State, step: Step): Child[] {
     h("span", { class: "step-foot" },
       step.outcome && h("span", { class: `outcome tone-${step.outcome.tone}` }, icon(step.outcome.tone), step.outcome.text),
       step.detail && h("span", { class: "step-detail" }, step.detail),
-      h("span", { class: "step-actor" }, called(state, step.actor)),
+      h("span", { class: ofRun ? "unseen" : "step-actor" }, called(state, step.actor)),
       when(step.at, state.now)),
   ];
 }

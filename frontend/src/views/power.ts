@@ -12,17 +12,25 @@ import type { Shown } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { openMembers } from "./members";
 import { button, emulatedWhy, iconButton, stateBadge, when } from "./parts";
+import { item, popover } from "./popover";
 import { sparklines } from "./sparkline";
 
 export function statusBar(state: State, context: Context, workspace: Workspace): VNode {
   return h("div", { class: "statusbar", key: "statusbar" },
-    h("div", { class: "status-words" },
-      h("div", { role: "status" }, stateBadge(workspace, since(state, workspace))),
-      workspace.accelerator === "tcg" && h("button", { type: "button", class: "chip", key: "emulated", onclick: () => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "emulated" } }) }, "emulated (no KVM), slower"),
+    h("div", { class: "status-state", role: "status", key: "state" }, stateBadge(workspace, since(state, workspace))),
+    h("div", { class: "status-notes", key: "notes" },
+      workspace.accelerator === "tcg" && emulatedChip(context),
       state.time.holds.map((hold) => holdChip(state, context, hold)),
       state.time.holds.length === 0 && coming(state, workspace)),
     sparklines(state, context),
-    h("div", { class: "status-actions" }, power(state, context, workspace)));
+    h("div", { class: "status-actions", key: "actions" }, power(state, context, workspace), more(state, context, workspace)));
+}
+
+const whyEmulated = (context: Context) => (): void => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "emulated" } });
+
+function emulatedChip(context: Context): VNode {
+  return h("button", { type: "button", class: "chip wide-only", key: "emulated", "aria-label": "emulated (no KVM), slower", title: emulatedWhy, onclick: whyEmulated(context) },
+    "emulated", h("span", { class: "roomy-only" }, " (no KVM), slower"));
 }
 
 function since(state: State, workspace: Workspace): Child {
@@ -44,25 +52,45 @@ function holdChip(state: State, context: Context, hold: Hold): VNode {
     hold.from === "api" && iconButton("close", "No longer keep it awake", () => void holds.letGo(context, hold.id)));
 }
 
+const isBusy = (state: State, workspace: Workspace): boolean =>
+  workspace.id in state.pending || workspace.state === "deleting" || workspace.state === "deleted";
+
+type Confirm = "confirm-stop" | "confirm-restart" | "confirm-delete";
+const confirms = (context: Context, workspace: Workspace, kind: Confirm) => (): void =>
+  context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
+
+/** What is wanted often stays in sight. */
 function power(state: State, context: Context, workspace: Workspace): Child[] {
-  const busy = workspace.id in state.pending || workspace.state === "deleting" || workspace.state === "deleted";
-  const confirm = (kind: "confirm-stop" | "confirm-restart" | "confirm-delete"): void =>
-    context.store.dispatch({ type: "dialog.opened", dialog: { kind, id: workspace.id } });
+  const busy = isBusy(state, workspace);
   const running = workspace.state === "running";
   return [
     // At rest the one Start stands in the middle; it is up here where open files stand there, and on a narrow screen.
     canStart(workspace.state) && button(startWord(workspace.state), () => start(context, workspace.id),
       { key: "start", disabled: busy, class: state.tabs.length > 0 ? "" : "narrow" }),
-    workspace.role && button("Members", () => openMembers(context), { key: "members", class: "quiet" }),
-    workspace.role && workspace.role !== "viewer" && button("Approvals", () => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "approval-rules" } }), { key: "approval-rules", class: "quiet", title: "Which acts of tokens wait for a member" }),
-    running && button("Keep awake", () => time.ask(context, { kind: "keep-awake" }), { key: "awake", class: "quiet" }),
+    running && button("Keep awake", () => time.ask(context, { kind: "keep-awake" }), { key: "awake", class: "quiet wide-only" }),
     running && button("Standby", () => void command(context, workspace.id, "standby"), { key: "standby", disabled: busy, title: "To rest with its memory" }),
-    running && button("Restart", () => confirm("confirm-restart"), { key: "restart", disabled: busy }),
     (running || workspace.state === "standby" || isChanging(workspace.state)) &&
-      button("Stop", () => confirm("confirm-stop"), { key: "stop", disabled: busy || workspace.state === "stopping" }),
+      button("Stop", confirms(context, workspace, "confirm-stop"), { key: "stop", disabled: busy || workspace.state === "stopping" }),
     workspace.state === "deleted" && button("Bring back", () => void command(context, workspace.id, "undelete"), { key: "undelete", disabled: workspace.id in state.pending }),
-    button("Delete", () => confirm("confirm-delete"), { key: "delete", disabled: busy, class: "quiet" }),
   ];
+}
+
+/** The rest, and on a narrow screen what has no room above. */
+function more(state: State, context: Context, workspace: Workspace): VNode[] {
+  const busy = isBusy(state, workspace);
+  const running = workspace.state === "running";
+  const opens = (kind: "approval-rules") => (): void => context.store.dispatch({ type: "dialog.opened", dialog: { kind } });
+  return popover("workspace-more", "more", "More about this workspace", [
+    running && item("Keep awake", () => time.ask(context, { kind: "keep-awake" }), { class: "narrow-only" }),
+    workspace.accelerator === "tcg" && item("Emulated, slower: why", whyEmulated(context), { class: "narrow-only" }),
+    workspace.state !== "restoring" && item("Checkpoint", () => time.ask(context, { kind: "checkpoint" }), { disabled: busy }),
+    running && item("Restart", confirms(context, workspace, "confirm-restart"), { disabled: busy }),
+    h("hr", { key: "people" }),
+    workspace.role && item("Members", () => openMembers(context)),
+    workspace.role && workspace.role !== "viewer" && item("Approvals", opens("approval-rules"), { title: "Which acts of tokens wait for a member" }),
+    h("hr", { key: "ends" }),
+    item("Delete", confirms(context, workspace, "confirm-delete"), { disabled: busy, class: "danger-text" }),
+  ]);
 }
 
 export function emulatedDialog(context: Context): Shown {

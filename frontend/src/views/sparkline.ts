@@ -12,11 +12,13 @@ export function sparklines(state: State, context: Context): VNode {
     known && known.history.length + (known.now ? 1 : 0) > 0 && [spark("cpu", cpuLine(known)), spark("mem", memoryLine(known))]);
 }
 
-function spark(label: string, { path, now, words }: Line): Child {
+function spark(label: string, { path, area, end, now, words }: Line): Child {
   return h("span", { class: "spark", role: "img", "aria-label": words, title: words },
     h("span", { class: "spark-label" }, label),
     h("svg", { class: "spark-line", viewBox: `0 0 ${width} ${height}`, width: String(width), height: String(height), fill: "none", "aria-hidden": "true" },
-      h("path", { d: `M0 ${height - 0.5}H${width}`, class: "spark-floor" }),
-      h("path", { d: path, class: "spark-path" })),
+      h("rect", { class: "spark-box", width: String(width), height: String(height), rx: "3" }),
+      area && h("path", { d: area, class: "spark-area", key: "area" }),
+      path && h("path", { d: path, class: "spark-path", key: "path" }),
+      end && h("circle", { cx: end[0].toFixed(1), cy: end[1].toFixed(1), r: "2", class: "spark-end", key: "end" })),
     h("span", { class: "spark-now" }, now || "–"));
 }
