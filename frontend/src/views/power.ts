@@ -17,13 +17,15 @@ import { sparklines } from "./sparkline";
 
 export function statusBar(state: State, context: Context, workspace: Workspace): VNode {
   return h("div", { class: "statusbar", key: "statusbar" },
-    h("div", { class: "status-state", role: "status", key: "state" }, stateBadge(workspace, since(state, workspace))),
-    h("div", { class: "status-notes", key: "notes" },
-      workspace.accelerator === "tcg" && emulatedChip(context),
-      state.time.holds.map((hold) => holdChip(state, context, hold)),
-      state.time.holds.length === 0 && coming(state, workspace)),
-    sparklines(state, context),
-    h("div", { class: "status-actions", key: "actions" }, power(state, context, workspace), more(state, context, workspace)));
+    h("div", { class: "status-row", key: "what" },
+      h("div", { class: "status-state", role: "status", key: "state" }, stateBadge(workspace, since(state, workspace))),
+      sparklines(state, context)),
+    h("div", { class: "status-row", key: "acts" },
+      h("div", { class: "status-notes", key: "notes" },
+        workspace.accelerator === "tcg" && emulatedChip(context),
+        state.time.holds.map((hold) => holdChip(state, context, hold)),
+        state.time.holds.length === 0 && coming(state, workspace)),
+      h("div", { class: "status-actions", key: "actions" }, power(state, context, workspace), more(state, context, workspace))));
 }
 
 const whyEmulated = (context: Context) => (): void => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "emulated" } });
