@@ -137,7 +137,7 @@ function line(state: State, step: Step, ofRun: boolean): Child[] {
       step.code && h("code", { title: step.code }, step.code)),
     h("span", { class: "step-foot" },
       step.outcome && h("span", { class: `outcome tone-${step.outcome.tone}` }, icon(step.outcome.tone), step.outcome.text),
-      step.detail && h("span", { class: "step-detail" }, step.detail),
+      step.detail && h("span", { class: "step-detail", title: step.detail }, step.detail),
       h("span", { class: ofRun ? "unseen" : "step-actor" }, called(state, step.actor)),
       when(step.at, state.now)),
   ];
