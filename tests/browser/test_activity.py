@@ -130,7 +130,8 @@ def test_the_header_says_what_it_uses_in_words_and_why_an_emulated_one_is_slower
             "awake_because": [{"kind": "exec", "detail": "2 running", "until": None}]})
 
     page.route(re.compile(f"/api/v1/workspaces/{workspace['id']}$"), emulated)
-    figures = {"at": "2026-01-01T12:00:00Z", "cpu_percent": None, "memory_used_bytes": 256 << 20, "memory_total_bytes": 512 << 20}
+    figures = {"at": "2026-01-01T12:00:00Z", "cpu_percent": None,
+               "memory_used_bytes": 256 << 20, "memory_total_bytes": 512 << 20}
     page.route(re.compile("/metrics$"), lambda route: route.fulfill(
         json={"now": figures, "reason": None, "interval_s": 30, "history": []}))
     open_workspace(page, workspace)

@@ -87,7 +87,7 @@ SCHEMAS: dict[str, Json] = {
     "ChmodRequest": closed(["mode"], path=PATH_TEXT, path_encoded=PATH_TEXT, mode=TEXT),
     "Figures": answer(
         ["at", "cpu_percent"], at={"type": "string", "format": "date-time"},
-        cpu_percent={"type": "number", "nullable": True, "description": "Of one processor since an earlier look; null: not known"},
+        cpu_percent={"type": "number", "nullable": True, "description": "Of one processor, since an earlier look"},
         cpu_s={"type": "number"}, load1={"type": "number"}, memory_used_bytes=COUNT, memory_total_bytes=COUNT,
         disk_used_bytes=COUNT, disk_total_bytes=COUNT, network_rx_bytes=COUNT, network_tx_bytes=COUNT),
     "Metrics": answer(
