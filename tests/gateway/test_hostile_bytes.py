@@ -113,6 +113,41 @@ async def test_a_long_poll_is_answered_to_those_who_still_may(rig: Rig, change: 
         assert reply.status == status and "secret" not in await reply.text()
 
 
+@pytest.mark.parametrize(("change", "code"), [("token", "unauthenticated"), ("workspace", "not_found"),
+                                              ("role", "forbidden")])
+@pytest.mark.parametrize("what", ["content", "archive"])
+async def test_an_upload_under_way_ends_with_the_right_to_it_and_is_cut_below(rig: Rig, what: str, change: str,
+                                                                             code: str) -> None:
+    """Of what somebody sends who was shown out meanwhile, nothing becomes a file: below it is half a body."""
+    begun, cut = asyncio.Event(), asyncio.Event()
+
+    async def take(request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return web.json_response({"phase": "running"})
+        try:
+            while await request.content.readany():
+                begun.set()
+        except (ConnectionError, aiohttp.ClientError, web.RequestPayloadError, asyncio.CancelledError):
+            cut.set()
+            raise
+        return web.json_response({}, status=201)
+    rig.hostd.handler = take
+
+    async def pieces():
+        while True:
+            yield b"x" * 1000
+            await asyncio.sleep(0.05)
+    path = f"/api/v1/workspaces/{WID}/files/{what}?path=/x"
+    async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
+        sent = asyncio.create_task(client.put(path, data=pieces()).__aenter__())
+        await begun.wait()
+        _take_away(rig, change)
+        async with asyncio.timeout(15):
+            reply = await sent
+            assert (await reply.json())["code"] == code
+            await cut.wait()
+
+
 def _take_away(rig: Rig, what: str) -> None:
     if what == "token":
         rig.books.tokens.clear()

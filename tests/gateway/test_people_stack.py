@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from tests.mcp_client import call, connected, refused
 from tests.stack import Stack, until
 
 pytestmark = pytest.mark.stack
@@ -71,6 +73,32 @@ def test_in_the_background_it_is_pending_and_then_an_exec_like_any_other(
     decide(supervisor, base, "approve")
     ended = until(lambda: _ended(owner, f"{base}/execs/{held.json()['id']}"), "its end")
     assert ended["stdout"] == "later\n" and ended["actor"]["type"] == "token"
+
+
+async def test_an_agents_tools_say_that_it_waits_and_then_what_was_decided(
+        stack: Stack, owner: httpx.Client, supervisor: httpx.Client, base: str) -> None:
+    """A model asks once, is told that somebody has to say yes, and finds the end where it was told to look."""
+    async with connected(stack.base_url, stack.token("olga"), f"?workspace={base.rpartition('/')[2]}") as agent:
+        for decision in ("approve", "deny"):
+            result = await agent.call_tool("exec", {"command": f"rm -f x; echo {decision}", "wait_s": 0})
+            held = dict(result.structured_content)
+            assert not result.is_error and held["state"] == "pending_approval"
+            assert "has to approve" in result.content[0].text and held["exec_id"] in result.content[0].text
+            looked = await call(agent, "exec_output", exec_id=held["exec_id"])
+            assert (looked["state"], looked["content"], looked["at_end"]) == ("pending_approval", "", False)
+            early = await refused(agent, "exec_signal", exec_id=held["exec_id"])
+            assert (early["code"], early["reason"]) == ("conflict", "pending_approval")
+            waits = asyncio.create_task(call(agent, "exec_output", exec_id=held["exec_id"], wait_s=60))
+            await asyncio.to_thread(decide, supervisor, base, decision)
+            seen = await waits
+            if decision == "approve":
+                assert (seen["outcome"], seen["content"]) == ({"kind": "exited", "code": 0}, "approve\n")
+            else:
+                assert (seen["outcome"], seen["content"]) == ({"kind": "refused", "code": "approval_denied"}, "")
+                assert seen["at_end"]
+        blocked = asyncio.create_task(refused(agent, "exec", command="rm -f y", wait_s=60))
+        await asyncio.to_thread(decide, supervisor, base, "deny")
+        assert (await blocked)["code"] == "approval_denied"
 
 
 def _ended(client: httpx.Client, path: str) -> dict[str, Any] | None:

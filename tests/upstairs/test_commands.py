@@ -14,6 +14,7 @@ from tests.upstairs.conftest import make
 from tests.upstairs.hostd import Hostd
 from workspaces import selectors, tokens
 from workspaces.models import User
+from workspaces.models_people import AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +32,10 @@ def test_a_token_is_all_that_is_printed_and_its_user_is_made() -> None:
     assert actor.user_id == User.objects.get(username="ci-bot").pk
     assert not actor.is_admin and "admin" not in actor.scopes and "exec" in actor.scopes
     assert not User.objects.get().has_usable_password()
+    noted = AuditEntry.objects.get()
+    assert (noted.kind, noted.target, noted.outcome) == ("token.create", f"token:{actor.token_id}", "ok")
+    assert (noted.actor_type, noted.actor_name) == ("system", "command line")
+    assert noted.data["user"] == "ci-bot" and "exec" in noted.data["scopes"] and out.strip() not in str(noted.data)
 
 
 def test_admin_scope_limits_and_expiry_are_as_asked(ann: User) -> None:
@@ -46,7 +51,7 @@ def test_admin_scope_limits_and_expiry_are_as_asked(ann: User) -> None:
 def test_a_token_that_cannot_be_made_is_refused_and_makes_nobody(arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         said(*arguments)
-    assert User.objects.count() == 0
+    assert User.objects.count() == 0 and AuditEntry.objects.count() == 0
 
 
 def test_the_first_admin_gets_a_code_until_there_is_a_password() -> None:
@@ -63,6 +68,8 @@ def test_the_first_admin_gets_a_code_until_there_is_a_password() -> None:
     admin.save()
     assert said("berth_admin") == ""
     assert "one-time code" in said("berth_admin", "second")
+    noted = list(AuditEntry.objects.order_by("created_at", "pk").values_list("kind", "target", "actor_name"))
+    assert noted == [("user.code", f"user:{name}", "command line") for name in ("admin", "admin", "second")]
 
 
 def test_a_host_is_registered_from_what_it_says_of_itself(hostd: Hostd) -> None:

@@ -195,18 +195,28 @@ async def stdin(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str)
     await relay.answer_from(exchange, response)
 
 
-async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str, verb: str) -> None:
-    """signal and resize: a small JSON body, passed down as it came."""
+async def _told(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str, method: str, what: str
+                ) -> tuple[Actor, dict[str, Any], Call]:
+    """What an exec is told in a small JSON body: by whom, the body, and the call that passes it down as it came."""
     actor, place = await gate.enter(exchange, workspace_id, "exec")
     must_operate(place)
     limits = gate.config.limits
     body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
-    call = Call("POST", f"{workspace_id}/execs/{exec_id}/{verb}", "",
-                {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode())
+    headers = {**as_actor(actor, place), "Content-Type": "application/json"}
+    return actor, body, Call(method, f"{workspace_id}/execs/{exec_id}/{what}", "", headers, json.dumps(body).encode())
+
+
+async def _passed_down(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str, call: Call) -> None:
+    async with _explained(gate, workspace_id, exec_id):
+        response = await gate.hostd.send(call)
+    await relay.answer_from(exchange, response)
+
+
+async def command(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str, verb: str) -> None:
+    """signal and resize: a small JSON body, passed down as it came."""
+    actor, body, call = await _told(gate, exchange, workspace_id, exec_id, "POST", verb)
     if exchange.header(b"idempotency-key") is None:
-        async with _explained(gate, workspace_id, exec_id):
-            response = await gate.hostd.send(call)
-        await relay.answer_from(exchange, response)
+        await _passed_down(gate, exchange, workspace_id, exec_id, call)
         return
 
     async def look(_exec_id: str) -> Any:
@@ -224,16 +234,8 @@ async def recording(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: 
 
 async def record(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:
     """Begins or ends a recording; a repeat changes nothing, so no key is needed."""
-    actor, place = await gate.enter(exchange, workspace_id, "exec")
-    must_operate(place)
-    limits = gate.config.limits
-    body = await exchange.json_object(limits.json_body_bytes, limits.body_timeout_s)
-    call = Call("PUT", f"{workspace_id}/execs/{exec_id}/recording", "",
-                {**as_actor(actor, place), "Content-Type": "application/json"}, json.dumps(body).encode(),
-                repeatable=True)
-    async with _explained(gate, workspace_id, exec_id):
-        response = await gate.hostd.send(call)
-    await relay.answer_from(exchange, response)
+    _actor, _body, call = await _told(gate, exchange, workspace_id, exec_id, "PUT", "recording")
+    await _passed_down(gate, exchange, workspace_id, exec_id, replace(call, repeatable=True))
 
 
 async def kill(gate: Gate, exchange: Exchange, workspace_id: str, exec_id: str) -> None:

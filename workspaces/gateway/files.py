@@ -110,8 +110,9 @@ async def _bytes_in(gate: Gate, exchange: Exchange, workspace_id: str, what: str
     gate.activity.happened(workspace_id, CAUSE)
     await gate.wake.then(actor, place, CAUSE, gate.config.limits.wake_timeout_s,
                          lambda: machine_runs(gate, workspace_id))
-    response = await relay.upload(gate.hostd, call, exchange, gate.config.limits.upload_idle_s,
-                                  moved=lambda: gate.activity.happened(workspace_id, CAUSE))
+    async with Permitted(gate, exchange, place, WRITE):
+        response = await relay.upload(gate.hostd, call, exchange, gate.config.limits.upload_idle_s,
+                                      moved=lambda: gate.activity.happened(workspace_id, CAUSE))
     await relay.answer_from(exchange, response)
 
 

@@ -27,6 +27,7 @@ from workspaces.gateway.mcp.tool import (
 SHOWN_BYTES = 24 * 1024
 MOST_SHOWN_BYTES = 256 * 1024
 WAIT_S = 45.0
+PENDING = "pending_approval"
 
 WaitS = Annotated[float, Field(
     ge=0, le=300, description="Answer after so many seconds at the latest; the command goes on. Many hosts of MCP give "
@@ -90,6 +91,8 @@ async def run(session: Session, given: Exec) -> Said:
 async def output(session: Session, given: ExecOutput) -> Said:
     path = f"{session.base(given)}/execs/{given.exec_id}"
     record = await session.api.get(path, f"wait_s={given.wait_s:g}")
+    if record["state"] == PENDING or (record.get("outcome") or {}).get("kind") == "refused":
+        return _never_begun(record, given)
     reply = await session.api.ask("GET", f"{path}/output", f"stream={given.stream}&offset={given.offset}",
                                   most_bytes=given.limit_bytes)
     begins = int(reply.header("berth-offset") or given.offset)
@@ -107,6 +110,13 @@ async def output(session: Session, given: ExecOutput) -> Said:
         end = f"that is all so far: ask again with offset={following} and wait_s"
     head = f"{_how(record)}\n{given.stream} from byte {begins} to {following}; {end}"
     return Said(f"{head}\n{text}", told)
+
+
+def _never_begun(record: Data, given: ExecOutput) -> Said:
+    """One that waits for a member, or was refused: there is no output, which is no error of who asks for it."""
+    told: Data = {**_state_of(record), "stream": given.stream, "offset": 0, "next_offset": 0,
+                  "at_end": record["state"] == "ended", "content": ""}
+    return Said(_how(record), told)
 
 
 def _as_text(data: bytes, encoding: str) -> tuple[str, Data]:
@@ -174,6 +184,9 @@ def _how(record: Data) -> str:
     """How it stands with an exec, in one line. Only what was seen is said."""
     outcome: Any = record.get("outcome") or {}
     kind = outcome.get("kind")
+    if record["state"] == PENDING:
+        return (f"exec {record['id']} has not begun: a member of the workspace has to approve it first; "
+                f'exec_output(exec_id="{record["id"]}", wait_s=45) waits for that, do not ask for it anew')
     if kind is None:
         return (f"exec {record['id']} is {record['state']}; it goes on by itself, "
                 f'exec_output(exec_id="{record["id"]}", wait_s=45) follows it')

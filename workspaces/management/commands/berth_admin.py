@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db import transaction
 
-from workspaces import tokens
+from workspaces import audit, tokens
+from workspaces.acts import Act
 from workspaces.models import User
 
 
@@ -26,8 +28,11 @@ class Command(BaseCommand):
         named, at = options["user"], options["at"].rstrip("/")
         if named is None and any(u.has_usable_password() for u in User.objects.filter(is_superuser=True)):
             return
-        user = _admin(named or "admin")
-        code = tokens.create_setup_code(user)
+        with transaction.atomic():
+            user = _admin(named or "admin")
+            code = tokens.create_setup_code(user)
+            audit.record(Act("user.code", f"user:{user.get_username()}", actor=audit.COMMAND_LINE,
+                             data={"admin": True}))
         self.stdout.write(f"Sign in as {user.get_username()}: open {at}/sign-in?setup and type the one-time code\n"
                           f"    {code}\n"
                           "It is valid for 15 minutes and once; then you choose a password.")

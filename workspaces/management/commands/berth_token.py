@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 
-from workspaces import tokens
+from workspaces import audit, tokens
 from workspaces.actors import BY_NAME_ONLY, SCOPES
+from workspaces.acts import Act
 from workspaces.models import User, Workspace
 
 
@@ -32,8 +34,11 @@ class Command(BaseCommand):
             raise CommandError(f"there is no workspace {sorted(missing)[0]}")
         expires_in_s = options["expires_in_s"]
         expires_at = None if expires_in_s is None else timezone.now() + timedelta(seconds=expires_in_s)
-        user = _user(options["user"], options["admin"])
-        _, secret = tokens.create(user, options["name"], scopes, workspace_ids=limited, expires_at=expires_at)
+        with transaction.atomic():
+            user = _user(options["user"], options["admin"])
+            row, secret = tokens.create(user, options["name"], scopes, workspace_ids=limited, expires_at=expires_at)
+            audit.record(Act("token.create", f"token:{row.pk}", actor=audit.COMMAND_LINE, data={
+                "user": user.get_username(), "name": row.name, "scopes": sorted(scopes), "admin": options["admin"]}))
         self.stdout.write(secret)
 
 
