@@ -23,11 +23,12 @@ import { useShortcuts } from "./commands/shortcuts";
 import type { Context } from "./commands/context";
 import { initialState } from "./state/initial";
 import { createStore } from "./state/store";
-import type { PageData } from "./state/types";
+import type { PageData, State } from "./state/types";
 import { startAccount, startHome, startWorkspace } from "./pages";
 import { account } from "./views/account";
 import { savedLayout } from "./views/dividers";
 import { render, type Child } from "./views/dom";
+import { frame } from "./views/frame";
 import { home } from "./views/home";
 import { signin } from "./views/signin";
 import { currentTheme } from "./views/theme";
@@ -39,7 +40,19 @@ useCsrf(page.csrf);
 
 const store = createStore(initialState(page, Date.now(), currentTheme(), savedLayout()));
 const context: Context = { store };
-const views = { home, workspace: workspacePage, account, signin };
+type View = (state: State, context: Context) => Child[];
+const views: Record<PageData["page"], View> = { home, workspace: workspacePage, account, signin, manage: waiting };
+
+/** The admins' pages come when they are asked for: nobody else loads them. */
+function waiting(state: State): Child[] {
+  return [frame(state, context, [])];
+}
+
+async function openManage(): Promise<void> {
+  const { managePage, startManage } = await import("./manage/page");
+  views.manage = managePage;
+  startManage(context);
+}
 
 let due = false;
 function draw(): void {
@@ -52,7 +65,7 @@ function draw(): void {
 
 function titleOf(): string {
   const workspace = store.get().workspaces[page.workspace];
-  return workspace ? `${workspace.name} · Berth` : page.page === "signin" ? "Sign in · Berth" : "Berth";
+  return workspace ? `${workspace.name} · Berth` : page.page === "signin" ? "Sign in · Berth" : page.page === "manage" ? "Admin · Berth" : "Berth";
 }
 
 store.subscribe(() => {
@@ -64,6 +77,7 @@ draw();
 
 if (page.page === "home") startHome(context);
 if (page.page === "account") startAccount(context);
+if (page.page === "manage") void openManage();
 if (page.page === "workspace" && !page.missing) startWorkspace(context);
 if (page.page !== "signin") useShortcuts(context);
 // Relative times move on by themselves; nothing else does.

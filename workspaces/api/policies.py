@@ -86,7 +86,7 @@ class EffectiveView(APIView):
         own = User.objects.get(pk=actor.person)
         user = own if name in (None, own.get_username()) else _somebody(actor.is_admin, str(name))
         terms = {term: found.to_json() for term, found in policies.effective(user).items()}
-        return Response({"user": user.get_username(), "terms": terms})
+        return Response({"user": user.get_username(), "terms": terms, "built_in": policies.built_in()})
 
 
 def _somebody(is_admin: bool, name: str) -> User:

@@ -335,6 +335,8 @@ class PolicyOut(serializers.Serializer[Any]):
 class EffectiveOut(serializers.Serializer[Any]):
     user = serializers.CharField()
     terms = serializers.DictField(help_text='term -> {"value", "source", "upper_bound", "capped"}')
+    built_in = serializers.DictField(child=serializers.IntegerField(allow_null=True),
+                                     help_text="What holds where nobody has said anything")
 
 
 class ForecastOut(serializers.Serializer[Any]):

@@ -32,7 +32,7 @@ def page(request: HttpRequest, name: str, title: str, status: int = 200, **data:
     start = {
         "page": name, "csrf": get_token(request), "nonce": nonce,
         "user": user.get_username(), "admin": bool(getattr(user, "is_superuser", False)),
-        "workspace": "", "missing": False, "next": "", "setup": False, **data,
+        "workspace": "", "section": "", "missing": False, "next": "", "setup": False, **data,
     }
     theme = request.COOKIES.get("berth_theme", "")
     context = {"title": title, "start": start, "assets": assets(), "theme": theme if theme in THEMES else "system"}

@@ -10,6 +10,8 @@ urlpatterns = [
     path("", views.home, name="home"),
     path("workspaces/<slug:workspace_id>", views.workspace, name="workspace"),
     path("account", views.account, name="account"),
+    path("manage", views.manage, {"section": "hosts"}, name="manage"),
+    path("manage/<slug:section>", views.manage),
     path("sign-in", views.signin, name="signin"),
     path("previews/sign-in", previews.sign_in, name="preview-signin"),
 ]

@@ -1,5 +1,5 @@
-"""Home, one workspace, one's account, sign-in. Called by Django through urls.py; asks `selectors` what may be seen,
-draws nothing.
+"""Home, one workspace, one's account, the admins' pages, sign-in. Called by Django through urls.py; asks `selectors`
+what may be seen, draws nothing.
 
 A page of a workspace that is not there, or not yours, is a 404 with the same words.
 """
@@ -14,6 +14,8 @@ from django.views.decorators.http import require_safe
 from workspaces import selectors
 from workspaces.api.errors import Problem
 from workspaces.pages.shell import page
+
+SECTIONS = frozenset({"hosts", "people", "policies", "audit"})
 
 
 @require_safe
@@ -40,6 +42,17 @@ def account(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     return page(request, "account", "Account · Berth")
+
+
+@require_safe
+def manage(request: HttpRequest, section: str) -> HttpResponse:
+    """For admins: hosts, people, policies, the audit. Others are told so, by status and in words."""
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.get_full_path())
+    if section not in SECTIONS:
+        return page(request, "manage", "Admin · Berth", status=404, missing=True)
+    allowed = bool(getattr(request.user, "is_superuser", False))
+    return page(request, "manage", "Admin · Berth", status=200 if allowed else 403, section=section)
 
 
 @require_safe

@@ -61,8 +61,13 @@ async function turnTo(context: Context, cursors: string[]): Promise<void> {
   scrollTo(0, 0);
 }
 
+export function openCreate(context: Context): void {
+  context.store.dispatch({ type: "dialog.opened", dialog: { kind: "create" } });
+  void loadChoices(context);
+}
+
 /** What the create dialog offers. Where it cannot be read the dialog works without it. */
-export async function loadChoices(context: Context): Promise<void> {
+async function loadChoices(context: Context): Promise<void> {
   const [images, terms] = await Promise.all([api.listImages().catch(() => null), api.readTerms().catch(() => null)]);
   if (images) context.store.dispatch({ type: "images.read", images });
   if (terms) context.store.dispatch({ type: "terms.read", terms });

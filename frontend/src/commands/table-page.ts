@@ -5,6 +5,7 @@ import type { State, Theme } from "../state/types";
 import { chooseTheme } from "../views/theme";
 import type { Context } from "./context";
 import * as files from "./files";
+import { openCreate } from "./listing";
 import { openPicker } from "./picker";
 import * as search from "./search";
 import type { Command } from "./table";
@@ -38,10 +39,13 @@ const theme = (theme: Theme, words: string): Command => ({
 });
 
 const page: Command[] = [
-  { id: "new-workspace", title: "New workspace", group: "Workspace", applies: (state) => state.page.page === "home", run: (context) => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "create" } }) },
+  { id: "new-workspace", title: "New workspace", group: "Workspace", applies: (state) => state.page.page === "home", run: openCreate },
   { id: "new-token", title: "New token", group: "Page", applies: (state) => state.page.page === "account", run: (context) => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "new-token" } }) },
   { id: "home", title: "All workspaces", group: "Page", applies: (state) => state.page.page !== "home", run: () => location.assign("/") },
   { id: "account", title: "Your tokens", group: "Page", applies: (state) => state.page.page !== "account", run: () => location.assign("/account") },
+  ...(["hosts", "people", "policies", "audit"] as const).map((section): Command => ({
+    id: `manage-${section}`, title: `Admin: ${section}`, group: "Page", applies: (state) => state.page.admin && state.page.section !== section, run: () => location.assign(`/manage/${section}`),
+  })),
   theme("light", "light"), theme("dark", "dark"), theme("system", "as the system"),
   { id: "sign-out", title: "Sign out", group: "Page", applies: always, run: () => void signOut().catch(() => undefined).then(() => location.assign("/sign-in")) },
 ];

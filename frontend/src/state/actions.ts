@@ -6,6 +6,7 @@
 
 import type { PathList } from "./picker";
 import type { FoundFile, SearchWanted } from "./search";
+import type { ManageState } from "./manage";
 import type {
   AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout,
   ListQuery, Loss, Me, Member, Metrics, Notice, Outcome, Pane, PortsState, Share, StepDetail, TerminalGroup, TerminalStatus, TerminalTab,
@@ -22,6 +23,8 @@ export type Action =
   | { type: "listing.failed"; problem: string }
   | { type: "images.read"; images: string[] }
   | { type: "terms.read"; terms: Terms }
+  | { type: "manage.started"; manage: ManageState }
+  | { type: "manage.changed"; change: Partial<ManageState> }
   | { type: "workspace.changed"; workspace: Workspace }
   | { type: "workspace.gone"; id: string }
   | { type: "command.sent"; id: string; command: string }

@@ -8,7 +8,7 @@ import type { Layout, PageData, State, Theme } from "./types";
 export const defaultLayout: Layout = { files: 232, activity: 336, terminal: 300 };
 
 export const emptyPage: PageData = {
-  page: "home", csrf: "", nonce: "", user: "", admin: false, workspace: "", missing: false, next: "", setup: false,
+  page: "home", csrf: "", nonce: "", user: "", admin: false, workspace: "", section: "", missing: false, next: "", setup: false,
 };
 
 export function initialState(page: PageData, now: number, theme: Theme, layout: Layout = defaultLayout): State {
@@ -31,6 +31,6 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     approvals: [],
     me: null,
     listing: { query: queryFrom("", page.admin), problem: "", ids: [], next: null, cursors: [""] },
-    images: null, terms: null,
+    images: null, terms: null, manage: null,
   };
 }

@@ -52,6 +52,10 @@ function reducePage(state: State, action: Action): State {
       return { ...state, images: action.images };
     case "terms.read":
       return { ...state, terms: action.terms };
+    case "manage.started":
+      return { ...state, manage: action.manage };
+    case "manage.changed":
+      return state.manage ? { ...state, manage: { ...state.manage, ...action.change } } : state;
     case "pane.shown":
       return { ...state, pane: action.pane, side: isSide(action.pane) ? action.pane : state.side };
     case "me.loaded":

@@ -8,6 +8,8 @@
 import type { PathList, PickerState } from "./picker";
 import type { SearchState } from "./search";
 
+import type { ManageDialog, ManageState } from "./manage";
+
 export type VisibleState =
   | "creating" | "running" | "standby" | "stopped" | "failed" | "deleted"
   | "waking" | "parking" | "stopping" | "restoring" | "deleting";
@@ -223,12 +225,14 @@ export interface FileEntry {
 
 /** What the server puts into the page: who looks, at what, and what a write needs. */
 export interface PageData {
-  page: "home" | "workspace" | "account" | "signin";
+  page: "home" | "workspace" | "account" | "manage" | "signin";
   csrf: string;
   nonce: string;
   user: string;
   admin: boolean;
   workspace: string;
+  /** Which of the admins' pages it is. */
+  section: string;
   /** The server found no such workspace among those this person may look into. */
   missing: boolean;
   next: string;
@@ -268,6 +272,7 @@ export type Dialog =
   | { kind: "break-glass" }
   | { kind: "new-token" }
   | { kind: "revoke-token"; token: string }
+  | ManageDialog
   | TimeDialog;
 
 export type TerminalDialog =
@@ -477,6 +482,8 @@ export interface State {
   /** Null until they were read. */
   images: string[] | null;
   terms: Terms | null;
+  /** The admins' pages; null on all others. */
+  manage: ManageState | null;
   layout: Layout;
 }
 

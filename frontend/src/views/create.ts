@@ -1,12 +1,11 @@
 /**
- * The dialog that makes a workspace. Called by dialogs.ts and home.ts; reads the State, calls commands.
+ * The dialog that makes a workspace. Called by dialogs.ts; reads the State, calls commands.
  *
  * What the quota would refuse is said while one types; what the server refuses is said beside the field it is about.
  */
 
 import type { Context } from "../commands/context";
 import { failDialog } from "../commands/context";
-import * as listing from "../commands/listing";
 import * as workspaces from "../commands/workspaces";
 import { labelsFrom } from "../state/listing";
 import { leftWords, shortfalls } from "../state/quota";
@@ -18,11 +17,6 @@ import { field, withInitial } from "./parts";
 
 const sizes = { cpus: "1", memory_mib: "512", disk_gib: "10" };
 const fields = ["name", "image", "cpus", "memory_mib", "disk_gib", "labels", "idle"];
-
-export function openCreate(context: Context): void {
-  context.store.dispatch({ type: "dialog.opened", dialog: { kind: "create" } });
-  void listing.loadChoices(context);
-}
 
 export function createDialog(state: State, context: Context): Shown {
   const typed = { ...sizes, ...state.draft };

@@ -23,7 +23,8 @@ import { shortcutsDialog } from "./shortcuts";
 import { describeTime } from "./time-dialogs";
 
 export function dialogs(state: State, context: Context): VNode[] {
-  return state.dialog ? [shell(state, context, state.dialog)] : [];
+  const { dialog } = state;
+  return dialog && dialog.kind !== "manage" ? [shell(state, context, dialog, describe(state, context, dialog))] : [];
 }
 
 export interface Shown {
@@ -41,7 +42,8 @@ export interface Shown {
   fields?: string[];
 }
 
-export function shell(state: State, context: Context, dialog: Dialog, shown = describe(state, context, dialog)): VNode {
+/** The frame of any dialog; the admins' pages describe their own. */
+export function shell(state: State, context: Context, dialog: Dialog, shown: Shown): VNode {
   const close = (): void => context.store.dispatch({ type: "dialog.closed" });
   const submit = (event: Event): void => { event.preventDefault(); shown.act(valuesOf(event.currentTarget)); };
   const watch = (event: Event): void => context.store.dispatch({ type: "draft.changed", draft: valuesOf(event.currentTarget) });
@@ -68,7 +70,7 @@ export function modal(element: HTMLElement): () => void {
   return () => dialog.close();
 }
 
-function describe(state: State, context: Context, dialog: Dialog): Shown {
+function describe(state: State, context: Context, dialog: Exclude<Dialog, { kind: "manage" }>): Shown {
   switch (dialog.kind) {
     case "create": return createDialog(state, context);
     case "confirm-delete": return confirmDelete(state, context, dialog.id);

@@ -19,6 +19,7 @@ export function frame(state: State, context: Context, crumb: Child[], ...content
       h("div", { class: "account" },
         iconButton("keyboard", `All commands (${chordWords("Mod+K", mac)})`, () => openPicker(context, "commands")),
         themeButton(state, context),
+        state.page.admin && h("a", { class: "admin-link", href: "/manage/hosts", "aria-current": state.page.page === "manage" ? "true" : undefined }, "Admin"),
         h("a", { class: "who", href: "/account", title: "Your tokens" }, state.page.user),
         button("Sign out", () => void leave(), { class: "quiet" }))),
     state.connection === "waiting" &&

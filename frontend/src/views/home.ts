@@ -8,7 +8,6 @@ import type { Context } from "../commands/context";
 import { isNarrow, placeOf, sortedBy, withoutFilters, withoutLabel, withWords } from "../state/listing";
 import type { ListQuery, SortKey, State, VisibleState, Workspace } from "../state/types";
 import { readable } from "../state/words";
-import { openCreate } from "./create";
 import { dialogs } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { frame } from "./frame";
@@ -38,7 +37,7 @@ export function home(state: State, context: Context): VNode[] {
 }
 
 function newButton(context: Context): VNode {
-  return button("New workspace", () => openCreate(context), { class: "primary", key: "new" });
+  return button("New workspace", () => listing.openCreate(context), { class: "primary", key: "new" });
 }
 
 /** An admin sees what is theirs, or everybody's: names and states, not what is inside. */
@@ -58,7 +57,7 @@ function toolbar(context: Context, query: ListQuery): VNode {
   const now = (): ListQuery => context.store.get().listing.query;
   const chosen = (event: Event): string => (event.currentTarget as HTMLSelectElement).value;
   return h("div", { class: "toolbar", role: "search", key: "toolbar" },
-    h("div", { class: "search" }, icon("find"), searchField(context)),
+    h("div", { class: "seek" }, icon("find"), searchField(context)),
     h("select", { "aria-label": "State", value: query.state, onchange: (event: Event) => void listing.ask(context, { ...now(), state: chosen(event) as VisibleState | "" }) },
       [...stateChoices, ...(stateChoices.some(([one]) => one === query.state) ? [] : [[query.state, query.state] as [VisibleState, string]])]
         .map(([value, words]) => h("option", { key: value || "any", value, selected: value === query.state }, words))),
@@ -103,7 +102,7 @@ function found(state: State, context: Context, list: Workspace[]): Child[] {
 }
 
 function clear(context: Context): void {
-  const field = document.querySelector<HTMLInputElement>(".search input");
+  const field = document.querySelector<HTMLInputElement>(".seek input");
   if (field) field.value = "";
   void listing.ask(context, withoutFilters(context.store.get().listing.query));
 }
