@@ -68,6 +68,43 @@ def test_a_host_shows_what_it_has_and_is_closed_drained_and_opened_again(
     expect(row.locator(".state-word")).to_have_text("Running")
 
 
+def signs_in_and_is_no_admin(page: Page, code: str) -> None:
+    page.goto("/sign-in?setup")
+    page.get_by_label("One-time code").fill(code)
+    page.get_by_label("New password").fill(PASSWORD)
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()
+    expect(page.get_by_role("link", name="Admin", exact=True)).to_have_count(0)
+    for section, status, words in (("hosts", 403, "This page is for admins"), ("x", 404, "There is no such page")):
+        answer = page.goto(f"/manage/{section}")
+        assert answer is not None and answer.status == status
+        expect(page.get_by_role("heading", name=words)).to_be_visible()
+    no_barriers(page)
+    page.close()
+
+
+def has_limits_set(page: Page, row: Locator, admin: httpx.Client) -> None:
+    """And taken away again."""
+    dialog = page.get_by_role("dialog")
+    row.get_by_role("button", name="Quota of newcomer").click()
+    expect(dialog).to_contain_text("0 used; now 32 (built in)")
+    dialog.get_by_label("Workspaces").fill("many")
+    dialog.get_by_role("button", name="Set").click()
+    expect(dialog.get_by_role("alert")).to_have_text("A whole number, or no limit.")
+    dialog.get_by_label("Workspaces").fill("1")
+    dialog.get_by_label("CPUs").fill("no limit")
+    no_barriers(page)
+    dialog.get_by_role("button", name="Set").click()
+    expect(row).to_contain_text("0 of 1 workspaces")
+    assert admin.get("/policies/user:newcomer").json()["terms"] == {"workspaces": {"value": 1}, "cpus": {"value": None}}
+    row.get_by_role("button", name="Quota of newcomer").click()
+    expect(dialog.get_by_label("Workspaces")).to_have_value("1")
+    expect(dialog.get_by_label("CPUs")).to_have_value("no limit")
+    dialog.get_by_label("Workspaces").fill("")
+    dialog.get_by_role("button", name="Set").click()
+    expect(row).to_contain_text("0 of 32 workspaces")
+
+
 def test_somebody_new_gets_a_code_a_quota_and_is_switched_off_and_let_in_again(
         page: Page, stack: Stack, browser: Browser, admin: httpx.Client, watch: Watch) -> None:
     watch.provoked += ["/api/v1/users", "/manage/", "/api/v1/me", "401"]
@@ -86,43 +123,11 @@ def test_somebody_new_gets_a_code_a_quota_and_is_switched_off_and_let_in_again(
     assert page.evaluate("navigator.clipboard.readText()") == f"{stack.base_url}/sign-in?setup\n{code}"
     looked_over(page)
 
-    theirs = watch.on(browser.new_context(base_url=stack.base_url, viewport=WIDE).new_page())
-    theirs.goto("/sign-in?setup")
-    theirs.get_by_label("One-time code").fill(code)
-    theirs.get_by_label("New password").fill(PASSWORD)
-    theirs.get_by_role("button", name="Set password").click()
-    expect(theirs.get_by_role("heading", name="Workspaces")).to_be_visible()
-    expect(theirs.get_by_role("link", name="Admin", exact=True)).to_have_count(0)
-    for section, status, words in (("hosts", 403, "This page is for admins"), ("x", 404, "There is no such page")):
-        answer = theirs.goto(f"/manage/{section}")
-        assert answer is not None and answer.status == status
-        expect(theirs.get_by_role("heading", name=words)).to_be_visible()
-    no_barriers(theirs)
-
+    signs_in_and_is_no_admin(watch.on(browser.new_context(base_url=stack.base_url, viewport=WIDE).new_page()), code)
     page.get_by_label("Search people").fill("newcom")
     row = page.locator("tr[data-person=newcomer]")
     expect(page.locator("tr[data-person]")).to_have_count(1)
-    row.get_by_role("button", name="Quota of newcomer").click()
-    expect(dialog).to_contain_text("0 used; now 32 (built in)")
-    dialog.get_by_label("Workspaces").fill("many")
-    dialog.get_by_role("button", name="Set").click()
-    expect(dialog.get_by_role("alert")).to_have_text("A whole number, or no limit.")
-    dialog.get_by_label("Workspaces").fill("1")
-    dialog.get_by_label("CPUs").fill("no limit")
-    no_barriers(page)
-    dialog.get_by_role("button", name="Set").click()
-    expect(row).to_contain_text("0 of 1 workspaces")
-    assert admin.get("/policies/user:newcomer").json()["terms"] == {"workspaces": {"value": 1}, "cpus": {"value": None}}
-    theirs.goto("/")
-    theirs.get_by_role("button", name="New workspace").click()
-    expect(theirs.get_by_role("dialog")).to_contain_text("New workspace")
-    theirs.close()
-    row.get_by_role("button", name="Quota of newcomer").click()
-    expect(dialog.get_by_label("Workspaces")).to_have_value("1")
-    expect(dialog.get_by_label("CPUs")).to_have_value("no limit")
-    dialog.get_by_label("Workspaces").fill("")
-    dialog.get_by_role("button", name="Set").click()
-    expect(row).to_contain_text("0 of 32 workspaces")
+    has_limits_set(page, row, admin)
 
     def more(what: str) -> None:
         row.get_by_role("button", name="More about newcomer").click()

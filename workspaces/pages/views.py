@@ -50,9 +50,10 @@ def manage(request: HttpRequest, section: str) -> HttpResponse:
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     if section not in SECTIONS:
-        return page(request, "manage", "Admin · Berth", status=404, missing=True)
-    allowed = bool(getattr(request.user, "is_superuser", False))
-    return page(request, "manage", "Admin · Berth", status=200 if allowed else 403, section=section)
+        return page(request, "manage", "Admin · Berth", status=Problem("not_found").status, missing=True)
+    if not getattr(request.user, "is_superuser", False):
+        return page(request, "manage", "Admin · Berth", status=Problem("forbidden").status, section=section)
+    return page(request, "manage", "Admin · Berth", section=section)
 
 
 @require_safe
