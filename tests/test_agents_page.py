@@ -16,7 +16,8 @@ from tests.stack import Stack
 from workspaces.api.errors import STATUS
 from workspaces.gateway.mcp.catalog import TOOLS
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "agents.md").read_text()
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "agents.md").read_text()
 ROW = re.compile(r"^\| `([a-z_]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
 
@@ -42,7 +43,8 @@ def test_the_table_of_tools_is_the_catalog() -> None:
 
 def ran(stack: Stack, command: list[str], script: str) -> str:
     """What it prints; the scripts are run by what a reader would run them with."""
-    environment = {**os.environ, "URL": stack.base_url, "TOKEN": stack.token("anna")}
+    environment = {**os.environ, "URL": stack.base_url, "TOKEN": stack.token("anna"),
+                   "PYTHONPATH": str(ROOT / "clients" / "python")}
     done = subprocess.run(command, input=script, env=environment, text=True, capture_output=True, timeout=180)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

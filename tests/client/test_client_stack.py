@@ -25,6 +25,7 @@ from berth_client import (
     Killed,
     NameTaken,
     NoSuchFile,
+    NotAllowed,
     NotFound,
     NotSignedIn,
     OneWorkspace,
@@ -344,3 +345,41 @@ def test_no_deadline_of_the_clients_own_cuts_a_silent_command(one: OneWorkspace,
     began = time.monotonic()
     assert one.run("sleep 2.2; echo done").stdout == "done\n"
     assert time.monotonic() - began > 2
+
+
+# -- for admins ------------------------------------------------------------------------------------------------------
+
+
+def test_admins_ask_and_set_what_the_instance_keeps_and_others_are_refused(stack: Stack, berth: Berth) -> None:
+    with pytest.raises(NotAllowed):
+        list(berth.admin.hosts.list())
+    secret = stack.manage("berth_token", "chief", "--admin").split()[-1]
+    with Berth(stack.base_url, secret) as chief:
+        admin = chief.admin
+        host = next(iter(admin.hosts.list()))
+        assert host.reachable and host.last_seen_at is not None and admin.hosts.get(host.id).id == host.id
+        assert admin.hosts.change(host.id, schedulable=True).schedulable
+        made = admin.people.create("carla")
+        assert (made.active, made.is_admin, made.has_password) == (True, False, False)
+        assert [one.name for one in admin.people.list(search="carla", active=True)] == ["carla"]
+        assert not admin.people.change("carla", active=False).active
+        assert list(admin.people.groups()) == []
+        assert admin.policies.set("user:carla", {"workspaces": {"value": 3}}).terms["workspaces"]["value"] == 3
+        assert "user:carla" in [one.scope for one in admin.policies.list()]
+        assert admin.policies.effective("carla").terms["workspaces"]["value"] == 3
+        assert admin.policies.change("user:carla", {"workspaces": {"value": 4}}).terms["workspaces"]["value"] == 4
+        for planned in (admin.policies.dry_run(user="carla"),
+                        admin.policies.dry_run(scope="user:carla", terms={"workspaces": {"value": 1}}, days=1)):
+            assert (planned.results, planned.complete) == ([], True)
+        admin.policies.remove("user:carla")
+        with pytest.raises(NotFound):
+            admin.policies.get("user:carla")
+        noted = next(iter(admin.audit.list(kind="user.create", target="user:carla", limit=5)))
+        assert (noted.outcome, noted.status) == ("ok", 201) and noted.actor is not None and noted.at is not None
+
+
+async def test_the_same_is_awaited(stack: Stack) -> None:
+    secret = stack.manage("berth_token", "chief", "--admin").split()[-1]
+    async with AsyncBerth(stack.base_url, secret) as chief:
+        assert (await chief.admin.people.get("chief")).is_admin
+        assert [host.reachable async for host in chief.admin.hosts.list()] == [True]

@@ -19,6 +19,7 @@ from berth_client.acts.checkpoints import CheckpointsActs
 from berth_client.acts.people import ApprovalsActs, MembersActs
 from berth_client.acts.ports import PortsActs
 from berth_client.acts.workspaces import WORKSPACES, WorkspacesActs
+from berth_client.client_admin import Admin, AsyncAdmin
 from berth_client.feed import socket_path
 from berth_client.hands import SyncHand
 from berth_client.hands_async import AsyncHand
@@ -138,6 +139,7 @@ class Berth:
         self.url = hand.link.base_url
         self.workspaces = Workspaces(hand, WORKSPACES)
         self.tokens = Tokens(hand, f"{API}/tokens")
+        self.admin = Admin(hand)
         self.me = self.workspaces.me
 
     def workspace(self, which: Workspace | str) -> OneWorkspace:
@@ -167,6 +169,7 @@ class AsyncBerth:
         self.url = hand.link.base_url
         self.workspaces = AsyncWorkspaces(hand, WORKSPACES)
         self.tokens = AsyncTokens(hand, f"{API}/tokens")
+        self.admin = AsyncAdmin(hand)
         self.me = self.workspaces.me
 
     def workspace(self, which: Workspace | str) -> AsyncOneWorkspace:
