@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from tests.upstairs.conftest import HOST, Api, actor, person
 from workspaces import members, selectors
+from workspaces.live.shown import marked, shown_to
 from workspaces.models import User, Workspace
 
 
@@ -94,3 +96,20 @@ def test_an_order_a_cursor_or_a_search_that_cannot_be_is_refused(api: Api, ann: 
 
 def test_what_a_new_workspace_may_be_made_of_is_told_to_everybody(api: Api, ann: User) -> None:
     assert "default" in [image["name"] for image in api("GET", "images").json()["results"]]
+
+
+def test_a_look_for_the_events_socket_reads_whole_rows_of_those_alone_that_changed(
+        ann: User, django_assert_num_queries: Any) -> None:
+    made = rows(ann, [f"w{n}" for n in range(20)])
+    before = marked(actor(ann))
+    with django_assert_num_queries(1):
+        same = shown_to(actor(ann), before, HOST)
+    assert all(same[pk] is before[pk] for pk in before) and len(same) == 20
+    Workspace.objects.filter(pk=made[3].pk).update(event_seq=7, name="renamed")
+    Workspace.objects.filter(pk=made[4].pk).update(state="deleted")
+    Workspace.objects.filter(pk=made[5].pk).delete()
+    now = shown_to(actor(ann), same, HOST)
+    changed = {pk: shown.value["name"] for pk, shown in now.items() if shown is not before[pk]}
+    assert changed == {made[3].pk: "renamed", made[4].pk: "w4"}, "who saw it is told that it went to the trash"
+    assert made[5].pk not in now
+    assert made[4].pk not in shown_to(actor(ann), {}, HOST), "who did not see it is not shown it there"

@@ -14,7 +14,6 @@ from django.http import HttpRequest
 from workspaces import selectors
 from workspaces.actors import Actor
 from workspaces.api import shapes
-from workspaces.models import Workspace
 
 RESTING_IN_TRASH = "deleted"
 
@@ -27,25 +26,38 @@ class Shown:
     value: dict[str, Any]
 
 
-def mark_of(row: Workspace) -> tuple[Any, ...]:
-    return (row.event_seq, row.state, row.state_reason, row.generation, row.name)
+MARKS = ("event_seq", "state", "state_reason", "generation", "name")
+AT_ONCE = 500
 
 
 def shown_to(actor: Actor, before: Mapping[str, Shown], host: str) -> dict[str, Shown]:
     """Everything the actor may see; what did not change is the very object of `before`.
 
-    The trash is not shown, except to those who saw the workspace before it went there.
+    The trash is not shown, except to those who saw the workspace before it went there. Whole rows are read of those
+    alone that changed: somebody may see thousands, and every change of one asks for this.
     """
-    rows = [row for row in selectors.workspaces_of(actor) if row.state != RESTING_IN_TRASH or row.pk in before]
-    stale = [row for row in rows if row.pk not in before or before[row.pk].mark != mark_of(row)]
-    fresh = {value["id"]: value for value in shapes.workspaces(stale, actor, _request(host))} if stale else {}
-    return {row.pk: Shown(mark_of(row), fresh[row.pk]) if row.pk in fresh else before[row.pk] for row in rows}
+    marks = {pk: mark for pk, mark in _marks(actor).items() if mark[1] != RESTING_IN_TRASH or pk in before}
+    fresh = _rendered(actor, [pk for pk, mark in marks.items() if pk not in before or before[pk].mark != mark], host)
+    found = {pk: Shown(mark, fresh[pk]) if pk in fresh else before.get(pk) for pk, mark in marks.items()}
+    # One that went between the two reads is none; the next look says so.
+    return {pk: shown for pk, shown in found.items() if shown is not None}
 
 
 def marked(actor: Actor) -> dict[str, Shown]:
     """Everything the actor may see, as it is now, without a rendering: what follows is told by its difference."""
-    rows = selectors.workspaces_of(actor).exclude(state=RESTING_IN_TRASH)
-    return {row.pk: Shown(mark_of(row), {}) for row in rows}
+    return {pk: Shown(mark, {}) for pk, mark in _marks(actor).items() if mark[1] != RESTING_IN_TRASH}
+
+
+def _marks(actor: Actor) -> dict[str, tuple[Any, ...]]:
+    return {pk: tuple(mark) for pk, *mark in selectors.workspaces_of(actor).values_list("pk", *MARKS)}
+
+
+def _rendered(actor: Actor, ids: list[str], host: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(ids), AT_ONCE):
+        rows = selectors.workspaces_of(actor).filter(pk__in=ids[start:start + AT_ONCE])
+        found |= {value["id"]: value for value in shapes.workspaces(rows, actor, _request(host))}
+    return found
 
 
 def _request(host: str) -> HttpRequest:
