@@ -38,6 +38,15 @@ def show_time(page: Page) -> Locator:
     return page.locator(".point")
 
 
+def opened(page: Page, name: str) -> Locator:
+    """The point of this name, with its details and what can be done with it."""
+    point = page.locator(".point", has=page.get_by_text(name, exact=True))
+    line = point.locator("button.point-line")
+    if line.get_attribute("aria-expanded") != "true":
+        line.click()
+    return point
+
+
 def test_a_checkpoint_is_taken_and_stands_in_time_and_in_activity(page: Page, workspace: dict[str, Any]) -> None:
     open_workspace(page, workspace)
     points = show_time(page)
@@ -48,6 +57,7 @@ def test_a_checkpoint_is_taken_and_stands_in_time_and_in_activity(page: Page, wo
     page.get_by_role("button", name="Take it").click()
     expect(points).to_have_count(1)
     expect(points.locator(".point-title")).to_have_text("green <b>")
+    opened(page, "green <b>")
     expect(points.locator(".point-comment")).to_have_text("all tests pass")
     expect(points.get_by_role("button", name=re.compile("^Restore"))).to_be_enabled()
     expect(points.locator(".point-facts")).to_contain_text("you")
@@ -74,10 +84,15 @@ def test_a_restore_says_what_goes_and_undo_brings_it_back(
     agent.put(files_url(workspace, "story.txt"), content=b"first\n").raise_for_status()
     checkpointed(agent, workspace, name="before")
     agent.put(files_url(workspace, "story.txt"), content=b"second\n").raise_for_status()
+    agent.post(f"/workspaces/{workspace['id']}/execs", json={"command": "sleep 987", "background": True})
     open_workspace(page, workspace)
-    show_time(page).get_by_role("button", name=re.compile("^Restore before")).click()
+    show_time(page)
+    opened(page, "before").get_by_role("button", name=re.compile("^Restore before")).click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text(re.compile("Everything that was done after that moment|Files since then"))
+    expect(dialog).to_contain_text("Files since then: 1 changed. They become what they were.")
+    expect(dialog.get_by_role("list", name="Files that differ")).to_contain_text("story.txt 6 B → 7 B")
+    expect(dialog).to_contain_text("One program ends: sleep 987")
+    expect(dialog).to_contain_text("2 steps since, the last: sleep 987")
     expect(dialog).to_contain_text("Undo brings it back")
     dialog.get_by_role("button", name="Restore").click()
     undo = page.locator(".undo-bar")
@@ -109,7 +124,7 @@ def test_a_checkpoint_is_renamed_forked_and_deleted(
     checkpointed(agent, workspace, name="one")
     open_workspace(page, workspace)
     points = show_time(page)
-    points.get_by_role("button", name=re.compile("^Rename one")).click()
+    opened(page, "one").get_by_role("button", name=re.compile("^Rename one")).click()
     page.get_by_label("Name", exact=True).fill("another")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(points.locator(".point-title")).to_have_text("another")
@@ -120,11 +135,125 @@ def test_a_checkpoint_is_renamed_forked_and_deleted(
     expect(page.locator(".notice")).to_contain_text("twin-of-one")
     twins = [one for one in agent.get("/workspaces?limit=200").json()["results"] if "twin-of-one" in one["name"]]
     assert len(twins) == 2
+    for twin in twins:
+        expect(points.get_by_role("link", name=twin["name"])).to_have_attribute("href", f"/workspaces/{twin['id']}")
     points.get_by_role("button", name=re.compile("^Delete another")).click()
+    expect(page.get_by_role("dialog")).to_contain_text("are kept as long as something stands on them")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(points).to_have_count(0)
     for twin in twins:
         agent.delete(f"/workspaces/{twin['id']}?purge=true")
+
+
+def grown(agent: httpx.Client, workspace: dict[str, Any]) -> None:
+    """root ◀ left, its safety; then back to root, and right: now stands on right."""
+    def wrote(path: str, text: bytes) -> None:
+        agent.put(files_url(workspace, path), content=text).raise_for_status()
+
+    wrote("story.txt", b"one\ntwo\n")
+    root = checkpointed(agent, workspace, name="root")
+    wrote("story.txt", b"one\n<b>2</b>\nthree\n")
+    wrote("extra.txt", b"only left\n")
+    checkpointed(agent, workspace, name="left")
+    back = agent.post(f"/workspaces/{workspace['id']}/checkpoints/{root['id']}/restore?wait=true&timeout_s=60", json={})
+    assert back.json()["state"] == "running", back.text
+    checkpointed(agent, workspace, name="right")
+
+
+def test_time_is_a_picture_in_which_one_looks_compares_and_takes_a_file_back(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client, watch: Watch) -> None:
+    watch.provoked.append("/files/content")  # what is to be brought back is asked for, and is not there
+    grown(agent, workspace)
+    open_workspace(page, workspace)
+    points = show_time(page)
+    expect(points.locator(".point-title")).to_have_text(["right", "Safety", "left", "root"])
+    expect(points.locator(".graph-mark.trunk")).to_have_count(2)
+    expect(points.nth(3).locator("path.graph-line")).to_have_count(1)
+    expect(points.nth(0).locator(".chip.here")).to_be_visible()
+    page.get_by_role("list", name="Checkpoints, newest first").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(points.nth(3).locator("button.point-line")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(points.nth(0).locator("button.point-line")).to_be_focused()
+
+    opened(page, "left").get_by_role("button", name=re.compile("^Compare left")).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("status")).to_have_text("1 changed, 1 deleted")
+    dialog.get_by_role("button", name=re.compile("story.txt")).click()
+    expect(dialog.locator(".diff-line.removed").first).to_contain_text("<b>2</b>")
+    choose(dialog, "From", "root")
+    expect(dialog.get_by_role("status")).to_have_text("Nothing differs.")
+    choose(dialog, "To", "left")
+    expect(dialog.get_by_role("status")).to_have_text("1 new, 1 changed")
+    dialog.get_by_role("button", name=re.compile("new: .*extra.txt")).click()
+    expect(dialog.locator(".diff-line.added")).to_contain_text("only left")
+    both_schemes_without_barriers(page)
+    dialog.get_by_role("button", name="Close").click()
+
+    points.get_by_role("button", name=re.compile("^Files of left")).click()
+    dialog.get_by_role("button", name=re.compile("^extra.txt")).click()
+    expect(dialog.get_by_label("Content of extra.txt")).to_have_text("only left\n")
+    with page.expect_download() as saved:
+        dialog.get_by_role("link", name="Download").click()
+    assert saved.value.path().read_bytes() == b"only left\n"
+    dialog.get_by_role("button", name="Bring this file back").click()
+    expect(page.locator(".notice", has_text="extra.txt is as it was then")).to_be_visible()
+    assert agent.get(files_url(workspace, "extra.txt")).content == b"only left\n"
+    dialog.get_by_role("button", name=re.compile("^story.txt")).click()
+    dialog.get_by_role("button", name="Bring this file back").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("It is replaced")
+    assert agent.get(files_url(workspace, "story.txt")).content == b"one\ntwo\n"
+    both_schemes_without_barriers(page)
+    dialog.get_by_role("button", name="Replace it").click()
+    expect(page.locator(".notice", has_text="story.txt is as it was then")).to_be_visible()
+    assert agent.get(files_url(workspace, "story.txt")).content == b"one\n<b>2</b>\nthree\n"
+    no_sideways_scrolling(page)
+
+
+def choose(dialog: Locator, label: str, name: str) -> None:
+    options = dialog.get_by_label(label).locator("option", has_text=re.compile(f"^{name} "))
+    dialog.get_by_label(label).select_option(value=options.get_attribute("value"))
+
+
+def both_schemes_without_barriers(page: Page) -> None:
+    for name in ("light", "dark"):
+        page.emulate_media(color_scheme=name)  # type: ignore[arg-type]
+        no_barriers(page)
+
+
+def test_what_does_not_run_is_looked_into_compared_and_forked_without_waking(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
+    agent.put(files_url(workspace, "story.txt"), content=b"first\n").raise_for_status()
+    checkpointed(agent, workspace, name="before")
+    agent.put(files_url(workspace, "story.txt"), content=b"second\n").raise_for_status()
+    agent.post(f"/workspaces/{workspace['id']}/stop?wait=true").raise_for_status()
+    page.goto(f"/workspaces/{workspace['id']}")
+    show_time(page)
+    opened(page, "before").get_by_role("button", name=re.compile("^Compare before")).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name=re.compile("story.txt")).click()
+    expect(dialog.locator(".diff-line.added")).to_contain_text("second")
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name=re.compile("^Files of before")).click()
+    dialog.get_by_role("button", name=re.compile("^story.txt")).click()
+    expect(dialog.get_by_label("Content of story.txt")).to_have_text("first\n")
+    expect(dialog).to_contain_text("It can be brought back when the workspace runs")
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name=re.compile("^Restore before")).click()
+    expect(dialog).to_contain_text("Files since then: 1 changed")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert agent.get(f"/workspaces/{workspace['id']}").json()["state"] == "stopped"
+    page.get_by_role("button", name=re.compile("^Fork before")).click()
+    page.get_by_label("Name", exact=True).fill("fork-of-one")
+    dialog.get_by_role("button", name="Fork").click()
+    expect(page.get_by_role("heading", name="fork-of-one")).to_be_visible()
+    expect(state_of(page)).to_have_text("Running")
+    fork = next(one for one in agent.get("/workspaces?limit=200").json()["results"] if one["name"] == "fork-of-one")
+    assert fork["forked_from"]["workspace"] == workspace["id"]
+    assert agent.get(files_url(fork, "story.txt")).content == b"first\n"
+    assert agent.get(f"/workspaces/{workspace['id']}").json()["state"] == "stopped"
+    agent.delete(f"/workspaces/{fork['id']}?purge=true")
 
 
 def test_a_host_that_keeps_no_memory_refuses_standby_in_plain_words(
@@ -222,8 +351,8 @@ def test_time_has_no_barriers(
     expect(dressed.locator(".point")).to_have_count(2)
     expect(dressed.locator(".chip.hold")).to_be_visible()
     no_barriers(dressed)
-    dressed.get_by_role("button", name=re.compile("^Restore green")).click()
-    expect(dressed.get_by_role("dialog")).to_contain_text(re.compile("Files since then|No file differs|Everything"))
+    opened(dressed, "green").get_by_role("button", name=re.compile("^Restore green")).click()
+    expect(dressed.get_by_role("dialog")).to_contain_text("No file differs")
     no_barriers(dressed)
     dressed.keyboard.press("Escape")
     no_sideways_scrolling(dressed)

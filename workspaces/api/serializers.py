@@ -205,6 +205,11 @@ class AwakeOut(serializers.Serializer[Any]):
     until = serializers.DateTimeField(allow_null=True)
 
 
+class ForkedFromOut(serializers.Serializer[Any]):
+    workspace = serializers.RegexField(ID_PATTERN)
+    checkpoint = serializers.RegexField(ID_PATTERN)
+
+
 class WorkspaceOut(serializers.Serializer[Any]):
     id = serializers.RegexField(ID_PATTERN)
     name = serializers.CharField()
@@ -231,6 +236,7 @@ class WorkspaceOut(serializers.Serializer[Any]):
     awake_because = AwakeOut(many=True)
     purge_at = serializers.DateTimeField(allow_null=True)
     head_checkpoint = serializers.CharField(allow_null=True)
+    forked_from = ForkedFromOut(allow_null=True, help_text="Where it began, if from another's checkpoint")
     host = serializers.CharField(allow_null=True)
     accelerator = serializers.CharField(allow_null=True)
     preview_url_template = serializers.CharField()

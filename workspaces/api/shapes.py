@@ -61,6 +61,8 @@ def _workspace(row: Workspace, actor: Actor, body: Sandbox | None, membership: s
         "last_activity_at": instant(row.last_activity_at), "last_activity_kind": row.last_activity_kind or None,
         **outlook.shown(coming, instant), "purge_at": instant(row.purge_at),
         "head_checkpoint": row.head_checkpoint or None,
+        "forked_from": {"workspace": row.origin_machine, "checkpoint": row.origin_checkpoint}
+        if row.origin_checkpoint else None,
         "host": host.name if host is not None else None,
         "accelerator": host.capabilities.get("accelerator") if host is not None else None,
         "preview_url_template": template.replace("{id}", row.pk),

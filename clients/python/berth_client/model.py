@@ -68,6 +68,7 @@ class Workspace:
     next_transition: Transition | None = field(default=None, metadata={"read": of(Transition)})
     purge_at: datetime | None = at()
     head_checkpoint: str | None = None
+    forked_from: Json | None = None
     host: str | None = None
     accelerator: str | None = None
     preview_url_template: str = ""

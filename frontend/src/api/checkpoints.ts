@@ -1,7 +1,10 @@
 /** Checkpoints, restores, forks and what a restore would undo, over REST. Called by commands; no state. */
 
-import type { Checkpoint, Loss, Workspace } from "../state/types";
-import { ask, askJson, idempotencyKey } from "./client";
+import { countsOf, type Difference } from "../state/past";
+import type { Checkpoint, FileEntry, Loss, Workspace } from "../state/types";
+import { ask, askJson, idempotencyKey, pathOnly } from "./client";
+import { exactPath, type Listing } from "./files";
+import { encodePath } from "./path";
 
 const workspaceUrl = (workspace: string): string => `/api/v1/workspaces/${workspace}`;
 const checkpoints = (workspace: string): string => `${workspaceUrl(workspace)}/checkpoints`;
@@ -19,8 +22,10 @@ export function takeCheckpoint(workspace: string, wanted: NewCheckpoint): Promis
   return askJson(checkpoints(workspace), { method: "POST", json: wanted, headers: once() });
 }
 
-export function renameCheckpoint(workspace: string, id: string, name: string, comment: string): Promise<Checkpoint> {
-  return askJson(`${checkpoints(workspace)}/${id}`, { method: "PATCH", json: { name, comment } });
+export type CheckpointChange = { name?: string; comment?: string; expires_at?: null };
+
+export function changeCheckpoint(workspace: string, id: string, change: CheckpointChange): Promise<Checkpoint> {
+  return askJson(`${checkpoints(workspace)}/${id}`, { method: "PATCH", json: change });
 }
 
 export async function deleteCheckpoint(workspace: string, id: string): Promise<void> {
@@ -37,17 +42,39 @@ export async function forkCheckpoint(workspace: string, id: string, name: string
   return made.results;
 }
 
-interface Difference { path: string; change: "added" | "modified" | "removed" | "type" }
+const shownFiles = 8;
+const pageOf = 200;
 
-const shownPaths = 6;
+export type Differences = { differences: Difference[]; next: string };
 
-/** What differs on the disk now from the checkpoint. */
-export async function readLoss(workspace: string, id: string, signal: AbortSignal): Promise<Loss> {
-  const page: { results: Difference[]; next?: string | null } =
-    await askJson(`${checkpoints(workspace)}/${id}/diff?against=head`, { signal });
-  const count = (...changes: string[]): number => page.results.filter((one) => changes.includes(one.change)).length;
-  return {
-    checkpoint: id, added: count("added"), modified: count("modified", "type"), removed: count("removed"),
-    paths: page.results.slice(0, shownPaths).map((one) => one.path), more: Boolean(page.next),
-  };
+/** What differs from one point to another, or to the disk now ("now"); `next` asks for what comes behind. */
+export async function readDifferences(workspace: string, a: string, b: string, next = "", signal?: AbortSignal): Promise<Differences> {
+  const first = `${checkpoints(workspace)}/${a}/diff?against=${b === "now" ? "head" : b}&limit=${pageOf}`;
+  const page: { results: (Difference & { path_encoded?: string })[]; next?: string | null } = await askJson(next || first, signal ? { signal } : {});
+  return { differences: page.results.map((one) => ({ ...one, path: exactPath(one) })), next: page.next ? pathOnly(page.next) : "" };
+}
+
+/** What a restore would undo of the files. */
+export async function readLoss(workspace: string, id: string, signal: AbortSignal): Promise<Omit<Loss, "programs">> {
+  const { differences, next } = await readDifferences(workspace, id, "now", "", signal);
+  const { added, changed, removed } = countsOf(differences);
+  return { checkpoint: id, added, modified: changed, removed, files: differences.slice(0, shownFiles), more: next !== "" };
+}
+
+const shownEntries = 1000;
+
+/** A folder as it was then. */
+export async function listPast(workspace: string, id: string, folder: string): Promise<{ entries: FileEntry[]; more: boolean }> {
+  const entries: FileEntry[] = [];
+  let next: string | null = `${checkpoints(workspace)}/${id}/files?path=${encodePath(folder)}&limit=${pageOf}`;
+  while (next && entries.length < shownEntries) {
+    const page: Listing = await askJson(next);
+    entries.push(...page.entries.map((entry) => ({ ...entry, path: exactPath(entry) })));
+    next = page.next ? pathOnly(page.next) : null;
+  }
+  return { entries, more: next !== null };
+}
+
+export function pastUrl(workspace: string, id: string, path: string): string {
+  return `${checkpoints(workspace)}/${id}/files/content?path=${encodePath(path)}`;
 }

@@ -28,7 +28,7 @@ export async function listFolder(workspace: string, path: string, source: Source
   return { entries, more: next !== null };
 }
 
-export function exactPath(entry: FileEntry): string {
+export function exactPath(entry: { path: string; path_encoded?: string }): string {
   return entry.path_encoded ? decodePath(entry.path_encoded) : entry.path;
 }
 
@@ -69,6 +69,12 @@ export async function writeFile(workspace: string, path: string, body: Uint8Arra
 async function etagInBody(response: Response): Promise<string> {
   const body = (await response.json().catch(() => ({}))) as { etag?: string };
   return body.etag ?? "";
+}
+
+/** Writes a file that is not there yet, and the folders it lies in; refused with 412 where there is one. */
+export async function writeNewFile(workspace: string, path: string, body: Uint8Array<ArrayBuffer>, mode: string): Promise<void> {
+  const more = /^[0-7]{3,4}$/.test(mode) ? `&mode=${mode}` : "";
+  await ask(`${contentUrl(workspace, path)}&parents=true${more}`, { method: "PUT", body, headers: { "If-None-Match": "*", "Content-Type": "application/octet-stream" } });
 }
 
 /** Makes an empty file; refused with 412 or 409 where one is already there. */

@@ -16,7 +16,7 @@ const firstOutputBytes = 16 * 1024;
 const moreOutputBytes = 64 * 1024;
 /** Up to here the record of an exec, which carries its output, is read for its marks too. */
 const recordBytes = 2 * 1024 * 1024;
-const comparedBytes = 512 * 1024;
+export const comparedBytes = 512 * 1024;
 const previewCharacters = 8000;
 
 const workspaceOf = (context: Context): string => context.store.get().page.workspace;
@@ -113,19 +113,19 @@ async function changeOf(context: Context, step: Step): Promise<StepDetail> {
   return compared(old, now, nameOf(before), after === "now" ? "now" : nameOf(after), notes);
 }
 
-function placeOf(context: Context, version: Version): Place {
+export function placeOf(context: Context, version: Version): Place {
   if (version !== "now") return { checkpoint: version.id };
   const { workspaces, page } = context.store.get();
   return workspaces[page.workspace]?.state === "running" ? "running" : "head";
 }
 
-function nameOf(version: Version | null): string {
+export function nameOf(version: Version | null): string {
   if (!version || version === "now") return "";
   return version.name ? `“${readable(version.name)}” (${clock(version.created_at)})` : `the checkpoint of ${clock(version.created_at)}`;
 }
 
 /** The difference where both versions are there and are text; else what there is, and why it is no more. */
-function compared(old: Read | null, now: Read, before: string, after: string, notes: string[]): StepDetail {
+export function compared(old: Read | null, now: Read, before: string, after: string, notes: string[]): StepDetail {
   const shown = now.kind === "text" ? now : old?.kind === "text" ? old : null;
   const from = now.kind === "none" ? `It is not there ${after === "now" ? "any more" : `in ${after}`}.` : "";
   const preview = (why: string): StepDetail =>

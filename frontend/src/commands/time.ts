@@ -2,8 +2,11 @@
 
 import * as api from "../api/checkpoints";
 import { said } from "../api/client";
+import { listExecs } from "../api/execs";
+import { commandWords } from "../state/steps";
 import type { TimeDialog } from "../state/types";
 import { raise, raiseProblem, throughDialog, type Context } from "./context";
+import * as past from "./past";
 
 const workspaceOf = (context: Context): string => context.store.get().page.workspace;
 
@@ -18,6 +21,12 @@ export async function load(context: Context): Promise<void> {
 export function ask(context: Context, dialog: TimeDialog): void {
   context.store.dispatch({ type: "dialog.opened", dialog });
   if (dialog.kind === "restore") void weigh(context, dialog.checkpoint);
+  if (dialog.kind === "browse") void past.goTo(context, dialog.checkpoint, context.store.get().home || "/home/user");
+}
+
+export function askCompare(context: Context, a: string, b: string): void {
+  ask(context, { kind: "compare-points" });
+  void past.compare(context, a, b);
 }
 
 export async function take(context: Context, wanted: api.NewCheckpoint): Promise<void> {
@@ -33,11 +42,20 @@ const weighingMs = 8000;
 /** What a restore would undo, where that is known soon; the dialog says "everything" until then. */
 async function weigh(context: Context, id: string): Promise<void> {
   try {
-    const loss = await api.readLoss(workspaceOf(context), id, AbortSignal.timeout(weighingMs));
-    context.store.dispatch({ type: "loss.known", loss });
+    const [loss, programs] = await Promise.all([
+      api.readLoss(workspaceOf(context), id, AbortSignal.timeout(weighingMs)), runningPrograms(context)]);
+    context.store.dispatch({ type: "loss.known", loss: { ...loss, programs } });
   } catch {
     // It cannot be told, or not soon: what the dialog says already is true anyway.
   }
+}
+
+/** What sleeps runs nothing that is asked for here: asking is no reason to wake it. */
+async function runningPrograms(context: Context): Promise<string[]> {
+  const { workspaces, page } = context.store.get();
+  if (workspaces[page.workspace]?.state !== "running") return [];
+  const running = await listExecs(page.workspace, "running").catch(() => []);
+  return running.map((exec) => commandWords(exec.command));
 }
 
 export async function restore(context: Context, id: string): Promise<void> {
@@ -61,15 +79,26 @@ async function goBack(context: Context, id: string): Promise<void> {
 export async function fork(context: Context, id: string, name: string, count: number): Promise<void> {
   await throughDialog(context, async () => {
     const made = await api.forkCheckpoint(workspaceOf(context), id, name, count);
-    raise(context, "info", `${made.map((one) => one.name).join(", ")}: being made. Find ${made.length > 1 ? "them" : "it"} in the list of workspaces.`);
+    if (made.length === 1) return location.assign(`/workspaces/${made[0]!.id}`);
+    raise(context, "info", `${made.map((one) => one.name).join(", ")}: being made. They are linked from the checkpoint.`);
+    await past.loadForks(context);
   });
 }
 
 export async function rename(context: Context, id: string, name: string, comment: string): Promise<void> {
   await throughDialog(context, async () => {
-    const checkpoint = await api.renameCheckpoint(workspaceOf(context), id, name, comment);
+    const checkpoint = await api.changeCheckpoint(workspaceOf(context), id, { name, comment });
     context.store.dispatch({ type: "checkpoint.changed", checkpoint });
   });
+}
+
+/** Nothing but a person takes it from now on. */
+export async function keep(context: Context, id: string): Promise<void> {
+  try {
+    context.store.dispatch({ type: "checkpoint.changed", checkpoint: await api.changeCheckpoint(workspaceOf(context), id, { expires_at: null }) });
+  } catch (cause) {
+    raiseProblem(context, cause);
+  }
 }
 
 export async function remove(context: Context, id: string): Promise<void> {

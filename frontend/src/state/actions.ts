@@ -4,6 +4,7 @@
  * Made by commands, sockets and views; read by reduce.ts alone.
  */
 
+import type { Look, PastState } from "./past";
 import type { PathList } from "./picker";
 import type { FoundFile, SearchWanted } from "./search";
 import type { ManageState } from "./manage";
@@ -92,6 +93,8 @@ export type Action =
   | { type: "metrics.read"; metrics: Metrics }
   | { type: "share.made"; share: Share }
   | { type: "loss.known"; loss: Loss }
+  | { type: "past.changed"; change: Partial<PastState> }
+  | { type: "look.changed"; change: Partial<Look> }
   | { type: "undo.dismissed"; seq: number }
   | { type: "me.loaded"; me: Me }
   | { type: "pane.shown"; pane: Pane }

@@ -1,6 +1,7 @@
 /** The State of a page that knows nothing yet. Called by main.ts and by the unit tests; pure. */
 
 import { queryFrom } from "./listing";
+import { noPast } from "./past";
 import { noPaths } from "./picker";
 import { noSearch } from "./search";
 import type { Layout, PageData, State, Theme } from "./types";
@@ -25,6 +26,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     terminals: [], terminalsKnown: false, terminalGroups: [], otherTerminals: [], finding: "", found: { at: 0, of: -1 }, activeTerminal: "", opening: false,
     pane: "activity", side: "activity",
     time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
+    past: noPast,
     ports: { status: "unknown", problem: "", ports: [], shares: [], links: {}, preview: 0 },
     metrics: null, members: null,
     account: { status: "unknown", problem: "", tokens: [], made: null },

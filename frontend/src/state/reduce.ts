@@ -9,6 +9,7 @@ import { reduceActivity } from "./activity";
 import { reduceFiles } from "./files";
 import { reduceListing } from "./listing";
 import { reduceTerminals } from "./terminals";
+import { reducePast } from "./past";
 import { reducePicker } from "./picker";
 import { reduceSearch } from "./search";
 import { reduceTime } from "./time";
@@ -20,7 +21,7 @@ export function reduce(state: State, action: Action): State {
   return families.reduce((before, family) => family(before, action), state);
 }
 
-const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceActivity, reduceTime, reducePorts, reduceWorkspaces, reduceListing, reducePage];
+const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceActivity, reduceTime, reducePast, reducePorts, reduceWorkspaces, reduceListing, reducePage];
 
 function isSide(pane: Pane): pane is Side {
   return pane === "activity" || pane === "time" || pane === "ports";

@@ -5,6 +5,7 @@
  * optional is optional here.
  */
 
+import type { Difference, PastState } from "./past";
 import type { PathList, PickerState } from "./picker";
 import type { SearchState } from "./search";
 
@@ -38,6 +39,7 @@ export interface Workspace {
   awake_because?: Awake[];
   /** The checkpoint that the present disk descends from. */
   head_checkpoint?: string | null;
+  forked_from?: { workspace: string; checkpoint: string } | null;
   /** Where a port of it is seen, with `{port}` in it. */
   preview_url_template?: string | null;
   approvals?: ApprovalRules;
@@ -142,9 +144,12 @@ export interface Loss {
   added: number;
   modified: number;
   removed: number;
-  paths: string[];
+  /** The first of them. */
+  files: Difference[];
   /** There are more than were counted. */
   more: boolean;
+  /** What runs now and would end. */
+  programs: string[];
 }
 
 export type QuotaKind = "workspaces" | "running" | "cpus" | "memory_mib" | "disk_gib" | "checkpoints";
@@ -286,6 +291,8 @@ export type TimeDialog =
   | { kind: "checkpoint" }
   | { kind: "keep-awake" }
   | { kind: "restore"; checkpoint: string }
+  | { kind: "browse"; checkpoint: string }
+  | { kind: "compare-points" }
   | { kind: "fork"; checkpoint: string }
   | { kind: "rename-checkpoint"; checkpoint: string }
   | { kind: "delete-checkpoint"; checkpoint: string };
@@ -470,6 +477,7 @@ export interface State {
   pane: Pane;
   side: Side;
   time: TimeState;
+  past: PastState;
   ports: PortsState;
   metrics: Metrics | null;
   /** Null until they were read. */

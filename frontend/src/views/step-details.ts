@@ -57,7 +57,7 @@ function plain(text: string): string {
   return text.replace(/\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|[@-Z\\-_])/g, "").replaceAll("\r\n", "\n");
 }
 
-function change(detail: Extract<StepDetail, { kind: "file" }>): VNode {
+export function change(detail: Extract<StepDetail, { kind: "file" }>): VNode {
   return h("div", { class: "step-output" },
     detail.notes.map((note) => h("p", { class: "hint", key: note }, note)),
     detail.diff && detail.diff.length > 0 && diff(detail.diff),

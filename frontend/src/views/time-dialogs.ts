@@ -4,16 +4,20 @@ import type { Context } from "../commands/context";
 import * as holds from "../commands/holds";
 import * as time from "../commands/time";
 import type { Checkpoint, Loss, State, TimeDialog } from "../state/types";
-import { exactly, readable } from "../state/words";
+import { countWords, pointName, type Difference } from "../state/past";
+import { stepsOf } from "../state/steps";
+import { isStoodOn } from "../state/tree";
+import { bytes, exactly, readable } from "../state/words";
 import type { Shown } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { field, withInitial } from "./parts";
-import { pointName } from "./time";
+import { browseDialog, changeSign, compareDialog, sizeWords } from "./past-dialogs";
 
 export function describeTime(state: State, context: Context, dialog: TimeDialog): Shown {
   switch (dialog.kind) {
     case "checkpoint": return take(state, context);
     case "keep-awake": return keepAwake(context);
+    case "compare-points": return compareDialog(state, context);
     default: return describePoint(state, context, dialog);
   }
 }
@@ -23,9 +27,10 @@ function describePoint(state: State, context: Context, dialog: Extract<TimeDialo
   if (!one) return goneAway(context);
   switch (dialog.kind) {
     case "restore": return restore(state, context, one);
+    case "browse": return browseDialog(state, context, one);
     case "fork": return fork(state, context, one);
     case "rename-checkpoint": return rename(context, one);
-    case "delete-checkpoint": return remove(context, one);
+    case "delete-checkpoint": return remove(state, context, one);
   }
 }
 
@@ -66,6 +71,7 @@ function restore(state: State, context: Context, one: Checkpoint): Shown {
     body: [
       h("p", null, "It was taken on ", h("strong", null, exactly(one.created_at)), "."),
       ...lossWords(state.time.loss?.checkpoint === one.id ? state.time.loss : null),
+      stepsSince(state, one),
       h("p", null, one.memory && one.memory_usable
         ? "What runs now ends; the programs that ran then go on where they were."
         : "What runs now ends, and the workspace starts from the files of that moment."),
@@ -75,18 +81,33 @@ function restore(state: State, context: Context, one: Checkpoint): Shown {
   };
 }
 
+const shownPrograms = 4;
+
 function lossWords(loss: Loss | null): Child[] {
-  if (!loss) return [h("p", null, "Everything that was done after that moment goes from the workspace.")];
-  const counts = ([["new", loss.added], ["changed", loss.modified], ["deleted", loss.removed]] as const)
-    .filter(([, count]) => count > 0).map(([word, count]) => `${count} ${word}`);
-  if (counts.length === 0) return [h("p", null, "No file differs from that moment.")];
-  const total = loss.added + loss.modified + loss.removed;
-  return [
-    h("p", null, `Files since then: ${counts.join(", ")}${loss.more ? ", and more" : ""}. They become what they were.`),
-    h("ul", { class: "loss mono", "aria-label": "Files that differ" },
-      loss.paths.map((path) => h("li", { key: path }, readable(path))),
-      (loss.more || total > loss.paths.length) && h("li", { key: "more", class: "muted" }, "…")),
-  ];
+  if (!loss) return [h("p", { key: "loss" }, "Everything that was done after that moment goes from the workspace.")];
+  return [fileWords(loss), loss.files.length > 0 && h("ul", { key: "files", class: "loss mono", "aria-label": "Files that differ" },
+    loss.files.map(lostFile),
+    (loss.more || loss.added + loss.modified + loss.removed > loss.files.length) && h("li", { key: "more", class: "muted" }, "…")),
+  loss.programs.length > 0 && h("p", { key: "programs" }, `${loss.programs.length === 1 ? "One program ends" : `${loss.programs.length} programs end`}: `,
+    loss.programs.slice(0, shownPrograms).map((program, at) => h("span", { key: String(at) }, at > 0 && ", ", h("code", null, program))),
+    loss.programs.length > shownPrograms && ", …")];
+}
+
+function fileWords(loss: Loss): VNode {
+  const words = countWords({ added: loss.added, changed: loss.modified, removed: loss.removed });
+  return h("p", { key: "loss" }, words === "" ? "No file differs from that moment." : `Files since then: ${words}${loss.more ? ", and more" : ""}. They become what they were.`);
+}
+
+function lostFile(one: Difference): VNode {
+  return h("li", { key: one.path }, changeSign(one), readable(one.path), h("span", { class: "muted" }, ` ${sizeWords(one)}`));
+}
+
+/** What Activity holds of the time since; the page may not know the oldest of it. */
+function stepsSince(state: State, one: Checkpoint): Child {
+  const since = stepsOf(state.events).filter((step) => (step.family === "exec" || step.family === "file") && Date.parse(step.at) > Date.parse(one.created_at));
+  if (since.length === 0) return null;
+  const all = state.activity.older === "none" || Date.parse(state.events[0]!.at) < Date.parse(one.created_at);
+  return h("p", { key: "steps" }, `${all ? "" : "At least "}${since.length} ${since.length === 1 ? "step" : "steps"} since, the last: `, h("code", null, since[0]!.code || since[0]!.text), ".");
 }
 
 function fork(state: State, context: Context, one: Checkpoint): Shown {
@@ -115,12 +136,21 @@ function rename(context: Context, one: Checkpoint): Shown {
   };
 }
 
-function remove(context: Context, one: Checkpoint): Shown {
+function remove(state: State, context: Context, one: Checkpoint): Shown {
   return {
     title: `Delete “${pointName(one)}”?`, verb: "Delete", danger: true,
-    body: [h("p", null, "Nobody can go back to this moment any more. The workspace, its other checkpoints and forks made of it stay as they are.")],
+    body: [h("p", null, "Nobody can go back to this moment any more. The workspace, its other checkpoints and forks made of it stay as they are."), freed(state, one)],
     act: () => void time.remove(context, one.id),
   };
+}
+
+/** Layers are shared: what later points stand on stays for as long as they do. */
+function freed(state: State, one: Checkpoint): Child {
+  if (one.disk_bytes === null) return null;
+  const memory = one.memory_bytes ?? 0;
+  const needed = isStoodOn(state.time.checkpoints, state.workspaces[state.page.workspace]?.head_checkpoint, one.id) || (state.past.forks[one.id] ?? []).length > 0;
+  if (!needed) return h("p", { class: "hint" }, `About ${bytes(one.disk_bytes + memory)} are freed.`);
+  return h("p", { class: "hint" }, `${memory > 0 ? `Its memory is freed, ${bytes(memory)}. ` : ""}Its files (${bytes(one.disk_bytes)}) are kept as long as something stands on them.`);
 }
 
 const spans: [string, number][] = [["15 minutes", 900], ["1 hour", 3600], ["4 hours", 14400]];
