@@ -54,7 +54,7 @@ def test_what_an_agent_did_is_folded_opened_compared_and_can_be_taken_back(
         long.get_by_role("button", name="Load more of output").click()
     expect(long.locator("pre")).to_contain_text(re.compile("^1\n2\n3\n"))
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         no_barriers(page)
     no_sideways_scrolling(page)
     no_barriers(page)

@@ -218,7 +218,7 @@ def choose(dialog: Locator, label: str, name: str) -> None:
 
 def both_schemes_without_barriers(page: Page) -> None:
     for name in ("light", "dark"):
-        page.emulate_media(color_scheme=name)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=name, reduced_motion="reduce")  # type: ignore[arg-type]
         no_barriers(page)
 
 
