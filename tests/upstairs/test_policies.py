@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,9 +16,10 @@ from tests.upstairs.conftest import HOST, Api, actor, make
 from workspaces import policies, services
 from workspaces.api.errors import Problem
 from workspaces.models import Event, User, Workspace
-from workspaces.models_policy import Policy
+from workspaces.models_policy import Policy, Tally
 from workspaces.policy import KINDS, Kind, Layers, refusals, resolve
 
+DAY = 24 * 3600
 BUILT_IN: dict[str, int | None] = dict.fromkeys(KINDS, 1000)
 
 
@@ -179,6 +180,27 @@ def test_the_dry_run_lists_what_would_go_by_the_present_and_by_a_proposed_policy
     assert admin("POST", "policies/dry-run", {"scope": "default", "terms": {"x": {}}}).status_code == 400
     assert Policy.objects.count() == 0 and Event.objects.count() == events
     assert Api(ann)("GET", "policies/dry-run").status_code == 403
+
+
+def test_the_dry_run_follows_those_that_run_down_the_whole_ladder_when_asked(box: Workspace, root: User) -> None:
+    now = timezone.now()
+    Tally.objects.update_or_create(pk=box.pk, defaults={
+        "stage": f"{box.state}:{box.generation}", "activity": box.last_activity_at, "since": now, "lag": timedelta(),
+        "seen_at": now, "observed": True})
+    admin = Api(root)
+    assert admin("GET", "policies/dry-run").json()["results"] == []
+    as_set = admin("GET", "policies/dry-run?running=true").json()
+    assert steps(as_set, now) == [("standby", 900), ("stopped", 900 + 7 * DAY)]
+    proposal = {"scope": "default", "terms": {"standby_after_s": {"value": 60}, "stop_after_s": {"value": 3600},
+                                              "trash_after_s": {"value": DAY}}}
+    then = admin("POST", "policies/dry-run?running=true&days=2", proposal).json()
+    assert steps(then, now) == [("standby", 60), ("stopped", 3660), ("deleted", 3660 + DAY)]
+    assert then["results"][0]["because"] == "idle" and admin("GET", "policies/dry-run?running=1").status_code == 400
+
+
+def steps(said: dict[str, Any], since: datetime) -> list[tuple[str, int]]:
+    """What becomes of it, and how many seconds after that instant."""
+    return [(one["to"], round((datetime.fromisoformat(one["at"]) - since).total_seconds())) for one in said["results"]]
 
 
 def test_the_admin_site_sets_terms_in_plain_words(root: User) -> None:

@@ -13,6 +13,9 @@ export function useCsrf(token: string): void {
   csrfToken = token;
 }
 
+/** Once somebody signs out nothing else is asked or waited for: it would only be refused, and lead elsewhere. */
+const leaving = new AbortController();
+
 export interface Ask {
   method?: string;
   json?: unknown;
@@ -21,6 +24,8 @@ export interface Ask {
   signal?: AbortSignal;
   /** Sign-in itself answers 401 for a wrong password: that is no ended session. */
   anonymous?: boolean;
+  /** The last word of a page that is left. */
+  farewell?: boolean;
 }
 
 export async function ask(path: string, how: Ask = {}): Promise<Response> {
@@ -43,10 +48,12 @@ async function sent(path: string, how: Ask): Promise<Response> {
   const body = how.json !== undefined ? JSON.stringify(how.json) : how.body;
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (body !== undefined) init.body = body;
-  if (how.signal) init.signal = how.signal;
+  if (how.farewell) leaving.abort();
+  else init.signal = how.signal ? AbortSignal.any([how.signal, leaving.signal]) : leaving.signal;
   try {
     return await fetch(path, init);
   } catch (cause) {
+    if (leaving.signal.aborted && !how.farewell) return new Promise(() => undefined);
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw unreachable();
   }

@@ -87,5 +87,5 @@ export async function checkSession(): Promise<void> {
 }
 
 export async function signOut(): Promise<void> {
-  await ask(`${root}/session`, { method: "DELETE", anonymous: true });
+  await ask(`${root}/session`, { method: "DELETE", anonymous: true, farewell: true });
 }
