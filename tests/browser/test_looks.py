@@ -40,7 +40,13 @@ def dressed(stack: Stack, browser: Browser, session_state: Any, scheme: str, wat
     context.close()
 
 
+#: A colour on its way to another is no colour of the page.
+SETTLED = """() => Promise.all(document.getAnimations().filter(one => one instanceof CSSTransition)
+    .map(one => one.finished.catch(() => null)))"""
+
+
 def no_barriers(page: Page) -> None:
+    page.evaluate(SETTLED)
     page.evaluate(AXE.read_text())
     found = page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)["violations"]
     said = [f"{one['id']}: {node['target']} {node.get('failureSummary', '')}" for one in found for node in one["nodes"]]

@@ -121,9 +121,14 @@ def test_time_follows_what_an_agent_does_elsewhere(page: Page, workspace: dict[s
 
 def test_a_checkpoint_is_renamed_forked_and_deleted(
         page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
-    checkpointed(agent, workspace, name="one")
+    made = checkpointed(agent, workspace, name="one")
+    address = f"/workspaces/{workspace['id']}/checkpoints/{made['id']}"
+    agent.patch(address, json={"expires_at": "2199-01-01T00:00:00Z"}).raise_for_status()
     open_workspace(page, workspace)
     points = show_time(page)
+    opened(page, "one").get_by_role("button", name=re.compile("^Keep one")).click()
+    expect(points.get_by_role("button", name=re.compile("^Keep one"))).to_have_count(0)
+    assert agent.get(address).json()["expires_at"] is None
     opened(page, "one").get_by_role("button", name=re.compile("^Rename one")).click()
     page.get_by_label("Name", exact=True).fill("another")
     page.get_by_role("button", name="Save", exact=True).click()
