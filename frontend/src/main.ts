@@ -18,6 +18,8 @@ import "./styles/header.css";
 import "./styles/people.css";
 import "./styles/picker.css";
 import "./styles/search.css";
+import "./styles/files.css";
+import "./styles/editor.css";
 import { useCsrf } from "./api/client";
 import { useShortcuts } from "./commands/shortcuts";
 import type { Context } from "./commands/context";

@@ -16,12 +16,13 @@ import * as ports from "./commands/ports";
 import * as terminals from "./commands/terminals";
 import * as time from "./commands/time";
 import { checkSession } from "./api/workspaces";
+import { lookWhenSeen, watch } from "./commands/watch";
 import { loadAll, loadOne, wantsTerminal } from "./commands/workspaces";
 import { coalesced, homeFeed, workspaceFeed, type FeedHooks } from "./events/feed";
 import { queryFrom } from "./state/listing";
 import { timeStep } from "./state/time-steps";
 import type { BerthEvent } from "./state/types";
-import { canStart, isLeftAlone } from "./state/words";
+import { canStart, isLeftAlone, parentOf } from "./state/words";
 import { onLookChange } from "./views/theme";
 
 const burstMs = 80;
@@ -104,9 +105,11 @@ export function startWorkspace(context: Context): void {
       refused: () => void loadOne(context, id),
     });
   });
+  lookWhenSeen(context);
+  files.followFocus();
   onLookChange(() => terminals.repaintAll());
   addEventListener("beforeunload", (event) => {
-    if (store.get().tabs.some((tab) => tab.dirty)) event.preventDefault();
+    if (store.get().tabs.some((tab) => tab.dirty) || store.get().uploads?.running) event.preventDefault();
   });
 }
 
@@ -127,6 +130,7 @@ async function began(context: Context, id: string): Promise<void> {
   const again = context.store.get().home !== "";
   // While it was away its disk may have become another (a restore): open files follow, or say so.
   if (again) for (const tab of context.store.get().tabs) void editor.beganToRun(context, tab);
+  watch(context);
   await Promise.all([files.look(context), terminals.find(context)]);
   if (wantsTerminal(id) && context.store.get().terminals.every((tab) => tab.status === "ended")) await terminals.openShell(context);
 }
@@ -167,7 +171,7 @@ function received(context: Context, events: BerthEvent[], reads: Reads): void {
 function fileChanged(context: Context, event: BerthEvent): void {
   for (const path of [event.data["path"], event.data["to"]]) {
     if (typeof path !== "string") continue;
-    files.refreshParent(context, path);
+    files.changed(context, parentOf(path));
     void editor.changedUnderneath(context, path, event.actor.name, event.at);
   }
 }

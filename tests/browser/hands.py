@@ -67,7 +67,13 @@ def place_of(page: Page, text: str) -> tuple[float, float]:
 
 
 def entry(page: Page, name: str) -> Locator:
-    return page.locator(".entry-name", has=page.get_by_text(name, exact=True))
+    return page.locator(".entry", has=page.get_by_text(name, exact=True))
+
+
+def tree_menu(page: Page, name: str) -> Locator:
+    """What may be done with an entry, opened as a mouse opens it."""
+    entry(page, name).click(button="right")
+    return page.get_by_role("menu")
 
 
 def open_file(page: Page, name: str) -> Locator:

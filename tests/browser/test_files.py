@@ -5,7 +5,9 @@ Numbers in comments are field cases.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -15,10 +17,15 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.conftest import Watch
-from tests.browser.hands import banner, entry, more, open_file, open_workspace, state_of, tab, type_at_end
+from tests.browser.hands import banner, entry, more, open_file, open_workspace, state_of, tab, tree_menu, type_at_end
+from tests.browser.test_finding import both_looks
 
 Put = Callable[[str, bytes], None]
 Read = Callable[[str], bytes]
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGMQ"
+                       "SFgAQQxwFgA8dAZhe7ZzGAAAAABJRU5ErkJggg==")
+SVG = (b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30" onload="alert(1)">'
+       b'<script>alert(2)</script></svg>')
 HOSTILE = ['"><svg onload=alert(1)>', "<img src=x onerror=alert(2)>.txt", "{{7*7}}${7*7}.md", "javascript:alert(3)"]
 
 
@@ -65,9 +72,16 @@ def test_a_save_over_somebody_elses_version_is_refused_and_each_way_out_works(
     type_at_end(page, "mine\n")
     put("/home/user/plan.md", b"theirs\n")
     expect(banner(page)).to_contain_text("plan.md changed underneath")  # said before the save would fail
-    page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_role("dialog").locator(".cm-merge-a")).to_contain_text("theirs")
-    expect(page.get_by_role("dialog").locator(".cm-merge-b")).to_contain_text("mine")
+    page.get_by_role("button", name="Compare and merge").click()
+    dialog = page.get_by_role("dialog")
+    left, right = dialog.get_by_label("Theirs", exact=True), dialog.get_by_label("What will be saved")
+    expect(left).to_have_text("theirs")
+    expect(right).to_have_text("firstmine")
+    both_looks(page)
+    dialog.get_by_role("button", name="Take theirs", exact=True).click()
+    expect(right).to_have_text("theirs")
+    dialog.get_by_role("button", name="Take mine", exact=True).click()
+    expect(right).to_have_text("firstmine")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Keep editing").click()
     page.get_by_role("button", name="Save", exact=True).click()
@@ -82,6 +96,19 @@ def test_a_save_over_somebody_elses_version_is_refused_and_each_way_out_works(
     page.get_by_role("button", name="Load theirs").click()
     expect(content).to_have_text("theirs again")
     saved(page, "plan.md")
+    put("/home/user/plan.md", b"".join(b"line %d\n" % number for number in range(30)))
+    expect(content).to_contain_text("line 29")
+    content.click()
+    page.keyboard.press("Control+Home")
+    page.keyboard.insert_text("my ")
+    put("/home/user/plan.md", b"".join(b"their line %d\n" % n if n in (0, 20) else b"line %d\n" % n for n in range(30)))
+    page.get_by_role("button", name="Compare and merge").click()
+    expect(dialog.get_by_role("button", name="Take theirs here")).to_have_count(2)
+    dialog.get_by_role("button", name="Take theirs here").last.click()  # the first stays one's own
+    dialog.get_by_role("button", name="Save what is on the right").click()
+    expect(banner(page)).to_have_count(0)
+    saved(page, "plan.md")
+    assert read("/home/user/plan.md").split(b"\n")[:21:20] == [b"my line 0", b"their line 20"]
 
 
 def test_an_unchanged_tab_follows_what_an_agent_writes(page: Page, workspace: dict[str, Any], put: Put) -> None:
@@ -155,19 +182,37 @@ def test_what_was_not_edited_is_saved_byte_for_byte(
     assert hashlib.sha256(read(f"/home/user/{name}")).digest() == hashlib.sha256(body).digest()
 
 
-def test_what_cannot_be_edited_without_harm_is_refused_or_read_only(
-        page: Page, workspace: dict[str, Any], put: Put) -> None:  # 033
-    put("/home/user/picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    put("/home/user/latin.txt", "café\n".encode("latin-1"))
-    put("/home/user/large.txt", b"x" * (2 * 1024 * 1024 + 1))
+def test_what_cannot_be_edited_without_harm_is_shown_to_be_read(
+        page: Page, workspace: dict[str, Any], put: Put) -> None:  # 033, 019
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for name, body in (("picture.png", PNG), ("drawing.svg", SVG), ("broken.gif", b"GIF89a"),
+                       ("data.bin", b"\0Berth\xff" * 3000), ("latin.txt", "café\n".encode("latin-1")),
+                       ("large.txt", "línea\n".encode() * 400_000)):
+        put(f"/home/user/{name}", body)
     open_workspace(page, workspace)
     entry(page, "picture.png").click()
-    expect(page.get_by_text("This is a binary file")).to_be_visible()
-    entry(page, "large.txt").click()
-    expect(page.get_by_text("This file is 2.0 MiB")).to_be_visible()
+    expect(page.locator(".media-head")).to_contain_text("3 × 2, 73 B")
+    both_looks(page)
+    put("/home/user/picture.png", PNG + b"more")
+    expect(page.locator(".media-head")).to_contain_text("3 × 2, 77 B")  # a picture follows, too
+    entry(page, "broken.gif").click()
+    expect(page.locator(".media-head")).to_contain_text("The browser cannot draw this picture")
+    entry(page, "drawing.svg").click()
+    expect(page.locator(".media-head")).to_contain_text("40 × 30")
+    expect(page.get_by_role("img", name="drawing.svg")).to_have_attribute("src", re.compile("^blob:"))
+    page.get_by_role("button", name="Show the source").click()
+    expect(page.locator(".cm-content")).to_contain_text("alert(1)")
+    entry(page, "data.bin").click()
+    expect(page.locator(".hex")).to_contain_text(
+        "00000000  00 42 65 72 74 68 ff 00  42 65 72 74 68 ff 00 42   ·Berth··Berth··B")
+    expect(page.locator(".media-head")).to_contain_text("Binary, 20.5 KiB: its first 16.0 KiB")
+    both_looks(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download", exact=True).click()
-    assert download.value.path().stat().st_size == 2 * 1024 * 1024 + 1
+    assert download.value.path().stat().st_size == 21_000
+    entry(page, "large.txt").click()
+    expect(page.locator(".banner")).to_contain_text("This file is 2.7 MiB. Its first 2.0 MiB are shown, to be read")
+    expect(page.locator(".cm-content")).to_contain_text("línea")
     content = open_file(page, "latin.txt")
     expect(page.get_by_text("It is shown read-only")).to_be_visible()
     type_at_end(page, "X")
@@ -212,14 +257,14 @@ def test_a_name_that_is_no_text_is_opened_and_saved(
 
 def test_files_and_folders_are_made_renamed_and_deleted(
         page: Page, workspace: dict[str, Any], read: Read, watch: Watch) -> None:
-    watch.provoked.append("/files/content")
+    watch.provoked.append("/files")
     open_workspace(page, workspace)
-    page.get_by_role("button", name="New folder", exact=True).click()
+    page.get_by_role("button", name="New, or upload").click()
+    page.get_by_role("menuitem", name="New folder").click()
     page.get_by_role("textbox", name="Name").fill("box")
     page.get_by_role("button", name="Create").click()
     entry(page, "box").click()
-    entry(page, "box").hover()
-    page.get_by_role("button", name="New file in box").click()
+    tree_menu(page, "box").get_by_role("menuitem", name="New file").click()
     page.get_by_role("textbox", name="Name").fill("a.txt")
     page.get_by_role("button", name="Create").click()
     type_at_end(page, "kept")
@@ -233,7 +278,7 @@ def test_files_and_folders_are_made_renamed_and_deleted(
     assert read("/home/user/box/b.txt") == b"kept"
     entry(page, "box").focus()
     page.keyboard.press("Delete")
-    expect(page.get_by_role("dialog")).to_contain_text("everything in it")
+    expect(page.get_by_role("dialog")).to_contain_text("everything in it, 1 file, are removed")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(entry(page, "box")).to_have_count(0)
 
@@ -249,8 +294,21 @@ def test_hidden_files_are_shown_when_asked_for(page: Page, workspace: dict[str, 
 
 
 def test_unsaved_text_is_not_lost_by_closing(page: Page, workspace: dict[str, Any], put: Put) -> None:
-    put("/home/user/draft.txt", b"")
+    for name in ("draft.txt", "one.py", "two.go", "three.rs"):
+        put(f"/home/user/{name}", b"")
     open_workspace(page, workspace)
+    for name in ("one.py", "two.go", "three.rs"):
+        open_file(page, name)
+    tabs = page.locator(".editor-pane .tab")
+    tab(page, "two.go").click(button="middle")
+    expect(tabs).to_have_text(["one.py", "three.rs"])
+    page.keyboard.press("Alt+PageDown")
+    expect(tab(page, "one.py").locator("[aria-current=true]")).to_be_visible()
+    page.keyboard.press("Alt+w")
+    expect(tabs).to_have_text(["three.rs"])
+    tab(page, "three.rs").get_by_role("button").first.focus()
+    page.keyboard.press("Delete")
+    expect(tabs).to_have_count(0)
     open_file(page, "draft.txt")
     type_at_end(page, "words")
     page.get_by_role("button", name="Close draft.txt").click()
@@ -281,11 +339,10 @@ def test_a_sleeping_workspace_shows_its_disk_to_be_read_and_becomes_editable_whe
     expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(0)
     type_at_end(page, "typed in vain")
     expect(page.locator(".cm-content")).not_to_contain_text("in vain")
-    for gone in ("New file", "New folder"):
-        expect(page.get_by_role("button", name=gone, exact=True)).to_be_disabled()
-    entry(page, "main.py").hover()
-    expect(page.get_by_role("button", name="Download main.py")).to_be_visible()
-    expect(page.get_by_role("button", name="Delete main.py")).to_have_count(0)
+    expect(page.get_by_role("button", name="New, or upload")).to_be_disabled()
+    expect(tree_menu(page, "main.py").get_by_role("menuitem")).to_have_text(["Open", "Download", "Copy the path"])
+    page.keyboard.press("Escape")
+    expect(entry(page, "main.py")).to_be_focused()
     page.keyboard.press("F2")
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert not [url for url in asked if "/execs" in url or "/files" in url.replace("/checkpoints/head/files", "")]

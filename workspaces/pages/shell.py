@@ -20,7 +20,7 @@ THEMES = frozenset({"light", "dark"})
 #: No inline script runs. Style sheets that the terminal and the editor make at run time carry the nonce; style
 #: attributes are allowed, because the terminal colours its cells with them (and no HTML text is ever parsed).
 POLICY = ("default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-{nonce}'; "
-          "style-src-attr 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+          "style-src-attr 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
           "font-src 'self'; connect-src 'self'; frame-src 'self' {previews}; manifest-src 'self'; base-uri 'none'; "
           "form-action 'self'; frame-ancestors 'none'; object-src 'none'")
 

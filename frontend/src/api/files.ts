@@ -5,6 +5,7 @@
 import type { FileEntry } from "../state/types";
 import { ask, askJson, pathOnly } from "./client";
 import { decodePath, encodePath } from "./path";
+import { Problem } from "./problem";
 
 /** Of what runs, or of the disk of what sleeps: that is only read, and wakes nothing. */
 export type Source = "live" | "disk";
@@ -32,24 +33,32 @@ export function exactPath(entry: { path: string; path_encoded?: string }): strin
   return entry.path_encoded ? decodePath(entry.path_encoded) : entry.path;
 }
 
-export interface FileBody { bytes: Uint8Array<ArrayBuffer>; etag: string }
+export interface FileStart { bytes: Uint8Array<ArrayBuffer>; etag: string; size: number; whole: boolean }
 
-/** Raised before a byte is read when the file is larger than what an editor should hold. */
-export class TooLargeToEdit extends Error {
-  constructor(readonly size: number) { super("too large to edit"); }
-}
-
-export async function readFile(workspace: string, path: string, limit: number, source: Source): Promise<FileBody> {
+/** The first bytes of a file, up to `most`; `whole` when that is all of it. Of a large file no more is fetched. */
+export async function readStart(workspace: string, path: string, most: number, source: Source): Promise<FileStart> {
   const stop = new AbortController();
   const response = await ask(contentUrl(workspace, path, source), { signal: stop.signal });
+  const bytes = await firstBytes(response, most, () => stop.abort());
+  const size = Math.max(bytes.length, Number(response.headers.get("Content-Length") ?? "0"));
+  return { bytes, etag: response.headers.get("ETag") ?? "", size, whole: size <= bytes.length };
+}
+
+async function firstBytes(response: Response, most: number, stop: () => void): Promise<Uint8Array<ArrayBuffer>> {
   const size = Number(response.headers.get("Content-Length") ?? "0");
-  if (size > limit) {
-    stop.abort();
-    throw new TooLargeToEdit(size);
+  if (size <= most || !response.body) return new Uint8Array(await response.arrayBuffer());
+  const bytes = new Uint8Array(most);
+  const reader = response.body.getReader();
+  let filled = 0;
+  while (filled < most) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const piece = value.subarray(0, most - filled);
+    bytes.set(piece, filled);
+    filled += piece.length;
   }
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  if (bytes.length > limit) throw new TooLargeToEdit(bytes.length);
-  return { bytes, etag: response.headers.get("ETag") ?? "" };
+  stop();
+  return bytes.subarray(0, filled);
 }
 
 export async function currentEtag(workspace: string, path: string): Promise<string> {
@@ -87,13 +96,47 @@ export async function makeFolder(workspace: string, path: string): Promise<void>
 }
 
 /** Answers the ETag under the new name: a move is a change of the file's own record, so the old one is no longer true. */
-export async function moveEntry(workspace: string, path: string, to: string): Promise<string> {
-  const moved: { etag?: string } = await askJson(`${files(workspace)}/move`, { method: "POST", json: { path_encoded: encodePath(path), to_encoded: encodePath(to) } });
+export async function moveEntry(workspace: string, path: string, to: string, overwrite = false): Promise<string> {
+  const json = { path_encoded: encodePath(path), to_encoded: encodePath(to), overwrite };
+  const moved: { etag?: string } = await askJson(`${files(workspace)}/move`, { method: "POST", json });
   return moved.etag ? `"${moved.etag}"` : "";
 }
 
 export async function removeEntry(workspace: string, path: string, recursive: boolean): Promise<void> {
   await ask(`${files(workspace)}?path=${encodePath(path)}&recursive=${recursive}`, { method: "DELETE" });
+}
+
+export async function isThere(workspace: string, path: string): Promise<boolean> {
+  return (await typeOf(workspace, path)) !== "";
+}
+
+export async function isFolder(workspace: string, path: string): Promise<boolean> {
+  return (await typeOf(workspace, path)) === "directory";
+}
+
+/** Empty where nothing is. */
+async function typeOf(workspace: string, path: string): Promise<string> {
+  try {
+    const found: FileEntry = await askJson(`${files(workspace)}?path=${encodePath(path)}&limit=1`);
+    return found.type;
+  } catch (cause) {
+    if (cause instanceof Problem && cause.status === 404) return "";
+    throw cause;
+  }
+}
+
+const counted = 1000;
+
+/** What lies in a folder, however deep, up to a bound. */
+export async function countBelow(workspace: string, path: string): Promise<{ files: number; folders: number; more: boolean }> {
+  const page: Listing = await askJson(`${files(workspace)}?path=${encodePath(path)}&recursive=true&limit=${counted}`);
+  const folders = page.entries.filter((entry) => entry.type === "directory").length;
+  return { files: page.entries.length - folders, folders, more: Boolean(page.next) };
+}
+
+/** A folder as a tar file. */
+export function archiveUrl(workspace: string, path: string): string {
+  return `${files(workspace)}/archive?path=${encodePath(path)}`;
 }
 
 export function contentUrl(workspace: string, path: string, source: Source = "live"): string {

@@ -38,3 +38,8 @@ export function failDialog(context: Context, problem: string, errors: Record<str
   context.store.dispatch({ type: "dialog.failed", problem, errors });
   requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector<HTMLElement>("dialog [aria-invalid='true']")?.focus()));
 }
+
+/** A closing dialog gives the focus back to where it was; what takes the focus itself comes after that. */
+export function afterDraw(act: () => void): void {
+  requestAnimationFrame(() => requestAnimationFrame(act));
+}

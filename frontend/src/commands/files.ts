@@ -6,22 +6,56 @@ import { joinPath } from "../api/path";
 import { Problem } from "../api/problem";
 import { fileSource } from "../state/files";
 import { baseName, parentOf } from "../state/words";
-import { raiseProblem, throughDialog, type Context } from "./context";
+import { afterDraw, throughDialog, type Context } from "./context";
 import * as editor from "./editor";
 
 export const homeFolder = "/home/user";
 
-export async function list(context: Context, path: string): Promise<void> {
+/** The reading of a folder under way, and the one that follows it for whoever asked meanwhile. */
+const reading = new Map<string, { done: Promise<void>; next?: Promise<void> }>();
+
+/** One at a time, so that an older answer never replaces a newer. Done when the folder was read wholly after the asking. */
+export function list(context: Context, path: string): Promise<void> {
+  if (!fileSource(context.store.get())) return Promise.resolve();  // a file call wakes what is on its way to rest
+  const known = reading.get(path);
+  if (known) return (known.next ??= known.done.then(() => list(context, path)));
+  const done = readFolder(context, path).finally(() => reading.delete(path));
+  reading.set(path, { done });
+  return done;
+}
+
+async function readFolder(context: Context, path: string): Promise<void> {
   const { store } = context;
-  const source = fileSource(store.get());
-  if (!source) return;  // a file call wakes what is on its way to rest
   store.dispatch({ type: "folder.listing", path });
   try {
-    const { entries, more } = await api.listFolder(store.get().page.workspace, path, source);
-    store.dispatch({ type: "folder.listed", path, entries, more });
+    const { entries, more } = await api.listFolder(store.get().page.workspace, path, fileSource(store.get()) ?? "live");
+    keepingFocus(context, () => store.dispatch({ type: "folder.listed", path, entries, more }));
   } catch (cause) {
     store.dispatch({ type: "folder.failed", path, problem: listProblem(cause) });
   }
+}
+
+/** Whether the keyboard was last in the tree: a row that goes takes its focus along and says nothing. */
+let inTree = false;
+
+/** Once a page. */
+export function followFocus(): void {
+  const note = (event: Event): void => { inTree = event.target instanceof Element && event.target.closest(".tree") !== null; };
+  document.addEventListener("focusin", note);
+  document.addEventListener("pointerdown", note);
+}
+
+/** The focus that went with its row is put on the row that is meant now. */
+function keepingFocus(context: Context, act: () => void): void {
+  act();
+  if (inTree) afterDraw(() => { if (document.activeElement === document.body) focusRow(context); });
+}
+
+/** To the row of the tree where one is, by what it shows: at once, so that what opens next knows where to give the focus back to. */
+export function focusRow(context: Context): void {
+  const { focus } = context.store.get().explorer;
+  const rows = [...document.querySelectorAll<HTMLElement>(".tree .entry")];
+  (rows.find((row) => row.dataset["path"] === focus) ?? rows[0])?.focus();
 }
 
 /** It was woken while its disk was asked for: the page hears of it in a moment, and reads again. */
@@ -50,7 +84,7 @@ export async function toggle(context: Context, path: string): Promise<void> {
 export function goToTree(context: Context): void {
   context.store.dispatch({ type: "search.shown", shown: false });
   context.store.dispatch({ type: "pane.shown", pane: "files" });
-  requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector<HTMLElement>('.tree [tabindex="0"]')?.focus()));
+  afterDraw(() => focusRow(context));
 }
 
 /** Every open folder again: a program in the guest changes files without telling. */
@@ -59,38 +93,62 @@ export async function refresh(context: Context): Promise<void> {
   await Promise.all(open.map(([path]) => list(context, path)));
 }
 
-/** Called for an event that names a path: only a folder that is on the screen is read again. */
-export function refreshParent(context: Context, path: string): void {
-  const parent = parentOf(path);
-  if (context.store.get().tree[parent]?.open) void list(context, parent);
+/** Something in this folder changed: one on the screen is read again, another when it is opened again. */
+export function changed(context: Context, folder: string): void {
+  const known = context.store.get().tree[folder];
+  if (known?.open) void list(context, folder);
+  else if (known?.status === "listed") context.store.dispatch({ type: "folder.stale", path: folder });
 }
 
-export function makeEntry(context: Context, type: "file" | "directory", parent: string, name: string): Promise<void> {
-  return throughDialog(context, async () => {
+export async function makeEntry(context: Context, type: "file" | "directory", parent: string, name: string): Promise<void> {
+  const made = await thenInTree(context, async () => {
     const path = joinPath(parent, checkedName(name));
     const workspace = context.store.get().page.workspace;
     if (type === "file") await api.createFile(workspace, path);
     else await api.makeFolder(workspace, path);
-    await list(context, parent);
-    if (type === "file") await editor.open(context, path);
-  });
+    return path;
+  }, parent);
+  if (made && type === "file") await editor.open(context, made, {});
 }
 
-export function rename(context: Context, path: string, name: string): Promise<void> {
-  return throughDialog(context, async () => {
+export async function rename(context: Context, path: string, name: string): Promise<void> {
+  await thenInTree(context, async () => {
     const to = joinPath(parentOf(path), checkedName(name));
-    if (to === path) return;
+    if (to === path) return to;
     const etag = await api.moveEntry(context.store.get().page.workspace, path, to);
     editor.moved(context, path, to, etag);
-    await list(context, parentOf(path));
-  });
+    return to;
+  }, parentOf(path));
 }
 
-export function removeEntry(context: Context, path: string, type: string): Promise<void> {
-  return throughDialog(context, async () => {
+export async function removeEntry(context: Context, path: string, type: string): Promise<void> {
+  await thenInTree(context, async () => {
     await api.removeEntry(context.store.get().page.workspace, path, type === "directory");
-    await list(context, parentOf(path));
+    editor.removed(context, path);
+    return path;
+  }, parentOf(path));
+}
+
+/** What a dialog asked for, then the folder as it is now, and the keyboard on the row of what was made of it. Answers its path. */
+async function thenInTree(context: Context, act: () => Promise<string>, folder: string): Promise<string> {
+  let path = "";
+  await throughDialog(context, async () => {
+    path = await act();
+    context.store.dispatch({ type: "explorer.changed", change: { focus: path } });
+    await list(context, folder);
   });
+  if (path) afterDraw(() => { if (document.activeElement === document.body) focusRow(context); });
+  return path;
+}
+
+/** Asks before it deletes, and says what goes with a folder as soon as it is counted. */
+export function askToRemove(context: Context, path: string, type: string): void {
+  const { store } = context;
+  store.dispatch({ type: "explorer.changed", change: { going: null } });
+  store.dispatch({ type: "dialog.opened", dialog: { kind: "remove", path, type } });
+  if (type !== "directory") return;
+  void api.countBelow(store.get().page.workspace, path).then(
+    (count) => store.dispatch({ type: "explorer.changed", change: { going: { path, ...count } } }), () => undefined);
 }
 
 function checkedName(name: string): string {
@@ -100,14 +158,18 @@ function checkedName(name: string): string {
 }
 
 /** Hands the bytes to the browser as a download, whatever they are; nothing of them is shown here. */
-export async function download(context: Context, path: string): Promise<void> {
-  try {
-    const link = document.createElement("a");
-    const state = context.store.get();
-    link.href = api.contentUrl(state.page.workspace, path, fileSource(state) ?? "live");
-    link.download = baseName(path);
-    link.click();
-  } catch (cause) {
-    raiseProblem(context, cause);
-  }
+export function download(context: Context, path: string): void {
+  const state = context.store.get();
+  save(api.contentUrl(state.page.workspace, path, fileSource(state) ?? "live"), baseName(path));
+}
+
+export function downloadFolder(context: Context, path: string): void {
+  save(api.archiveUrl(context.store.get().page.workspace, path), `${baseName(path)}.tar`);
+}
+
+function save(url: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
 }

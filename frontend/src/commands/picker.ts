@@ -5,7 +5,7 @@ import { said } from "../api/client";
 import { joinPath } from "../api/path";
 import { fileSource } from "../state/files";
 import type { PathList } from "../state/picker";
-import type { Context } from "./context";
+import { afterDraw, type Context } from "./context";
 import * as editor from "./editor";
 import { homeFolder } from "./files";
 
@@ -47,9 +47,4 @@ async function readPaths(context: Context): Promise<void> {
 export function choosePath(context: Context, path: string): void {
   closePicker(context);
   afterDraw(() => void editor.open(context, joinPath(homeFolder, path), {}));
-}
-
-/** A closing dialog gives the focus back to where it was; what takes the focus itself comes after that. */
-export function afterDraw(act: () => void): void {
-  requestAnimationFrame(() => requestAnimationFrame(act));
 }

@@ -5,7 +5,7 @@ import { grep } from "../api/grep";
 import { said } from "../api/client";
 import { fileSource } from "../state/files";
 import { lineCount, mostLines, type SearchWanted } from "../state/search";
-import type { Context } from "./context";
+import { afterDraw, type Context } from "./context";
 import * as editor from "./editor";
 import { homeFolder } from "./files";
 
@@ -18,11 +18,11 @@ let due: ReturnType<typeof setTimeout> | undefined;
 
 export function show(context: Context): void {
   context.store.dispatch({ type: "search.shown", shown: true });
-  requestAnimationFrame(() => requestAnimationFrame(() => {
+  afterDraw(() => {
     const field = document.querySelector<HTMLInputElement>(".search-form input[name=text]");
     field?.focus();
     field?.select();
-  }));
+  });
 }
 
 export function hide(context: Context): void {

@@ -3,7 +3,7 @@
 import { signOut } from "../api/workspaces";
 import type { State, Theme } from "../state/types";
 import { chooseTheme } from "../views/theme";
-import type { Context } from "./context";
+import { afterDraw, type Context } from "./context";
 import * as files from "./files";
 import { openCreate } from "./listing";
 import { openPicker } from "./picker";
@@ -31,7 +31,7 @@ const go: Command[] = [
 
 function showSide(context: Context, side: "activity" | "time" | "ports"): void {
   context.store.dispatch({ type: "pane.shown", pane: side });
-  requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById(`side-${side}`)?.focus()));
+  afterDraw(() => document.getElementById(`side-${side}`)?.focus());
 }
 
 const theme = (theme: Theme, words: string): Command => ({
@@ -42,6 +42,7 @@ const page: Command[] = [
   { id: "new-workspace", title: "New workspace", group: "Workspace", applies: (state) => state.page.page === "home", run: openCreate },
   { id: "new-token", title: "New token", group: "Page", applies: (state) => state.page.page === "account", run: (context) => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "new-token" } }) },
   { id: "home", title: "All workspaces", group: "Page", applies: (state) => state.page.page !== "home", run: () => location.assign("/") },
+  { id: "manage", title: "Administration", group: "Page", applies: (state) => state.page.admin && state.page.page !== "manage", run: () => location.assign("/manage") },
   { id: "account", title: "Your tokens", group: "Page", applies: (state) => state.page.page !== "account", run: () => location.assign("/account") },
   ...(["hosts", "people", "policies", "audit"] as const).map((section): Command => ({
     id: `manage-${section}`, title: `Admin: ${section}`, group: "Page", applies: (state) => state.page.admin && state.page.section !== section, run: () => location.assign(`/manage/${section}`),

@@ -1,17 +1,44 @@
-/** Two texts side by side with their differences marked. Loaded on demand by views/compare.ts. */
+/**
+ * Theirs and mine side by side; on the right stands what will be saved, hunk by hunk from the left or as it is typed.
+ * Loaded on demand by views/compare.ts.
+ */
 
-import { MergeView } from "@codemirror/merge";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { goToNextChunk, goToPreviousChunk, MergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
-import { EditorView, lineNumbers } from "@codemirror/view";
+import { EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { editorLook } from "./theme";
 
-export function compareView(parent: HTMLElement, theirs: string, mine: string, nonce: string): () => void {
-  const reading: Extension = [
-    EditorState.readOnly.of(true), EditorView.cspNonce.of(nonce), lineNumbers(), EditorView.lineWrapping, editorLook,
+export interface Merging {
+  text: () => string;
+  take: (text: string) => void;
+  close: () => void;
+}
+
+export function mergeView(parent: HTMLElement, theirs: string, mine: string, nonce: string): Merging {
+  const both = (label: string): Extension => [
+    EditorState.lineSeparator.of("\n"), EditorView.cspNonce.of(nonce), EditorView.contentAttributes.of({ "aria-label": label }), lineNumbers(), EditorView.lineWrapping, editorLook,
+    keymap.of([{ key: "Alt-ArrowDown", run: goToNextChunk }, { key: "Alt-ArrowUp", run: goToPreviousChunk }, ...defaultKeymap, ...historyKeymap]),
   ];
+  // Of a file that mixes line ends each line keeps its own: nothing but a line feed parts lines here.
   const view = new MergeView({
-    parent, a: { doc: theirs, extensions: reading }, b: { doc: mine, extensions: reading },
-    collapseUnchanged: { margin: 3, minSize: 6 },
+    parent, collapseUnchanged: { margin: 3, minSize: 6 }, revertControls: "a-to-b", renderRevertControl: takeButton,
+    a: { doc: theirs, extensions: [EditorState.readOnly.of(true), both("Theirs")] },
+    b: { doc: mine, extensions: [history(), both("What will be saved")] },
   });
-  return () => view.destroy();
+  return {
+    text: () => view.b.state.doc.toString(),
+    take: (text) => view.b.dispatch({ changes: { from: 0, to: view.b.state.doc.length, insert: text } }),
+    close: () => view.destroy(),
+  };
+}
+
+function takeButton(): HTMLElement {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "take-hunk";
+  button.textContent = "→";
+  button.title = "Take theirs here";
+  button.setAttribute("aria-label", "Take theirs here");
+  return button;
 }

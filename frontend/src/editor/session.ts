@@ -55,11 +55,25 @@ export class EditorSession {
   /** The file as somebody else left it replaces what is here. Undo brings the old text back. */
   load(decoded: Decoded, etag: string): void {
     this.decoded = decoded;
-    const { state } = this.view;
-    const doc = Text.of(decoded.text.split(decoded.separator));
-    const anchor = Math.min(state.selection.main.head, doc.length);
-    this.view.dispatch({ changes: { from: 0, to: state.doc.length, insert: doc }, selection: { anchor } });
+    this.put(Text.of(decoded.text.split(decoded.separator)));
     this.savedAs(this.view.state.doc, etag);
+  }
+
+  /** Another text in the place of this one, not saved yet. */
+  replace(text: string): void {
+    this.put(Text.of(text.split("\n")));
+  }
+
+  /** Only what differs is replaced, so the cursor, the selection and what is seen stay where they are in the text. */
+  private put(doc: Text): void {
+    const [was, now] = [this.view.state.doc.toString(), doc.toString()];
+    const least = Math.min(was.length, now.length);
+    let from = 0, end = 0;
+    while (from < least && was[from] === now[from]) from += 1;
+    while (end < least - from && was[was.length - 1 - end] === now[now.length - 1 - end]) end += 1;
+    if (from < was.length || from < now.length) {
+      this.view.dispatch({ changes: { from, to: was.length - end, insert: doc.slice(from, now.length - end) } });
+    }
   }
 
   /** Puts the cursor on a line, around the first thing in it that fits, and shows it in the middle. */
@@ -82,6 +96,11 @@ export class EditorSession {
 
   get text(): string {
     return this.textOf(this.view.state.doc);
+  }
+
+  /** The text with plain line ends, as a comparison reads it. */
+  get lines(): string {
+    return this.view.state.doc.toString();
   }
 
   focus(): void {

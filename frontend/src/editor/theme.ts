@@ -25,6 +25,8 @@ const look = EditorView.theme({
   ".cm-tooltip": { backgroundColor: "var(--raised)", border: "1px solid var(--line)" },
   ".cm-specialChar": { color: "var(--bad)" },
   ".cm-mergeView": { height: "100%" },
+  ".cm-collapsedLines": { background: "var(--raised)", color: "var(--muted)", padding: "2px 16px", fontSize: "12px" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "none" },
 });
 
 const colours = HighlightStyle.define([

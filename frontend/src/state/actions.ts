@@ -8,6 +8,8 @@ import type { Look, PastState } from "./past";
 import type { PathList } from "./picker";
 import type { FoundFile, SearchWanted } from "./search";
 import type { ManageState } from "./manage";
+import type { Explorer } from "./file-tree";
+import type { Uploads } from "./uploads";
 import type {
   AccountState, ActivityState, Approval, BerthEvent, Checkpoint, Connection, Dialog, EditorTab, Exec, FileEntry, Hold, Layout,
   ListQuery, Loss, Me, Member, Metrics, Notice, Outcome, Pane, PortsState, Share, StepDetail, TerminalGroup, TerminalStatus, TerminalTab,
@@ -48,6 +50,11 @@ export type Action =
   | { type: "folder.listed"; path: string; entries: FileEntry[]; more: boolean }
   | { type: "folder.failed"; path: string; problem: string }
   | { type: "folder.toggled"; path: string }
+  | { type: "folder.stale"; path: string }
+  | { type: "explorer.changed"; change: Partial<Explorer> }
+  | { type: "uploads.begun"; folder: string; files: number; bytes: number }
+  | { type: "uploads.changed"; change: Partial<Uploads> }
+  | { type: "uploads.ended" }
   | { type: "hidden.toggled" }
   | { type: "picker.opened"; mode: "files" | "commands" }
   | { type: "picker.typed"; query: string }

@@ -1,6 +1,7 @@
 /** How the file tree and the editor's tabs change. Part of reduce.ts; pure. Text itself lives in the editor. */
 
 import type { Action } from "./actions";
+import { focusAfter, forgotten, kept, seen } from "./file-tree";
 import type { EditorTab, FileEntry, State, TreeFolder } from "./types";
 import { canStart } from "./words";
 
@@ -20,17 +21,29 @@ export function reduceFiles(state: State, action: Action): State {
     case "folder.listing":
       return folder(state, action.path, { status: "listing" });
     case "folder.listed":
-      return folder(state, action.path,
-        { status: "listed", entries: sorted(action.entries), more: action.more, problem: "" });
+      return listed(state, action.path, sorted(action.entries), action.more);
     case "folder.failed":
       return folder(state, action.path, { status: "failed", problem: action.problem });
     case "folder.toggled":
       return folder(state, action.path, { open: !(state.tree[action.path]?.open ?? false) });
+    case "folder.stale":
+      return state.tree[action.path] ? folder(state, action.path, { status: "unknown" }) : state;
+    case "explorer.changed":
+      return { ...state, explorer: { ...state.explorer, ...action.change } };
     case "hidden.toggled":
       return { ...state, showHidden: !state.showHidden };
     default:
       return reduceTabs(state, action);
   }
+}
+
+/** Open folders and the focus stay where they are; only what went takes its own with it. */
+function listed(state: State, path: string, now: FileEntry[], more: boolean): State {
+  const before = state.tree[path]?.entries ?? [];
+  const gone = before.filter((entry) => entry.type === "directory" && !now.some((one) => one.path === entry.path && one.type === "directory"));
+  const tree = gone.reduce((rest, entry) => forgotten(rest, entry.path), state.tree);
+  const explorer = { ...state.explorer, focus: focusAfter(state.explorer.focus, path, seen(state, before), seen(state, now)) };
+  return folder({ ...state, tree, explorer }, path, { status: "listed", entries: kept(before, now), more, problem: "" });
 }
 
 function reduceTabs(state: State, action: Action): State {
@@ -67,7 +80,8 @@ function sorted(entries: FileEntry[]): FileEntry[] {
 function withTab(state: State, path: string): State {
   if (state.tabs.some((tab) => tab.path === path)) return state;
   const tab: EditorTab = {
-    path, status: "opening", reason: "", readOnly: false, fromDisk: false, dirty: false, saving: false, problem: "", conflict: null,
+    path, status: "opening", shows: "text", reason: "", readOnly: false, fromDisk: false, dirty: false, saving: false, problem: "",
+    conflict: null, gone: false,
   };
   return { ...state, tabs: [...state.tabs, tab] };
 }

@@ -4,6 +4,7 @@ import { queryFrom } from "./listing";
 import { noPast } from "./past";
 import { noPaths } from "./picker";
 import { noSearch } from "./search";
+import { noExplorer } from "./file-tree";
 import type { Layout, PageData, State, Theme } from "./types";
 
 export const defaultLayout: Layout = { files: 232, activity: 336, terminal: 300 };
@@ -21,7 +22,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     dialog: null, dialogProblem: "", dialogBusy: false, dialogErrors: {}, draft: {},
     events: [], lastSeq: 0, expanded: {},
     activity: { actor: "", family: "", shown: 100, older: "unknown", runs: {} },
-    home: "", tree: {}, showHidden: false, picker: null, paths: noPaths, search: noSearch,
+    home: "", tree: {}, showHidden: false, picker: null, paths: noPaths, search: noSearch, explorer: noExplorer, uploads: null,
     tabs: [], activePath: "",
     terminals: [], terminalsKnown: false, terminalGroups: [], otherTerminals: [], finding: "", found: { at: 0, of: -1 }, activeTerminal: "", opening: false,
     pane: "activity", side: "activity",

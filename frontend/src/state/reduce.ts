@@ -14,6 +14,7 @@ import { reducePicker } from "./picker";
 import { reduceSearch } from "./search";
 import { reduceTime } from "./time";
 import { reducePorts } from "./ports";
+import { reduceUploads } from "./uploads";
 import type { Pane, Side, State } from "./types";
 import { reduceWorkspaces } from "./workspaces";
 
@@ -21,7 +22,7 @@ export function reduce(state: State, action: Action): State {
   return families.reduce((before, family) => family(before, action), state);
 }
 
-const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceActivity, reduceTime, reducePast, reducePorts, reduceWorkspaces, reduceListing, reducePage];
+const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceUploads, reduceActivity, reduceTime, reducePast, reducePorts, reduceWorkspaces, reduceListing, reducePage];
 
 function isSide(pane: Pane): pane is Side {
   return pane === "activity" || pane === "time" || pane === "ports";

@@ -7,20 +7,24 @@ import type { State } from "./types";
 export interface Store {
   get(): State;
   dispatch(action: Action): void;
-  subscribe(listener: () => void): void;
+  /** Answers how to hear no more. */
+  subscribe(listener: () => void): () => void;
 }
 
 export function createStore(initial: State): Store {
   let state = initial;
-  const listeners: (() => void)[] = [];
+  const listeners = new Set<() => void>();
   return {
     get: () => state,
     dispatch(action) {
       const next = reduce(state, action);
       if (next === state) return;
       state = next;
-      for (const listener of listeners) listener();
+      for (const listener of [...listeners]) listener();
     },
-    subscribe: (listener) => void listeners.push(listener),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
   };
 }

@@ -8,6 +8,8 @@
 import type { Difference, PastState } from "./past";
 import type { PathList, PickerState } from "./picker";
 import type { SearchState } from "./search";
+import type { Explorer } from "./file-tree";
+import type { Uploads } from "./uploads";
 
 import type { ManageDialog, ManageState } from "./manage";
 
@@ -265,6 +267,9 @@ export type Dialog =
   | TerminalDialog
   | { kind: "new-entry"; type: "file" | "directory"; parent: string }
   | { kind: "rename"; path: string }
+  | { kind: "move"; path: string }
+  /** Something has the name already; `more`: the answer may be for those after it too. */
+  | { kind: "exists"; name: string; folder: string; more: boolean; copies: boolean }
   | { kind: "remove"; path: string; type: string }
   | { kind: "open-link"; url: string }
   | { kind: "compare"; path: string }
@@ -387,6 +392,8 @@ export interface TreeFolder {
 export interface EditorTab {
   path: string;
   status: "opening" | "open" | "refused";
+  /** A text to edit, a picture to look at, or the first bytes of something else. */
+  shows: "text" | "image" | "hex";
   /** Why it cannot be shown, or why it is read-only. */
   reason: string;
   readOnly: boolean;
@@ -397,6 +404,8 @@ export interface EditorTab {
   problem: string;
   /** Somebody else's version that is not the one opened here. */
   conflict: { by: string; at: string } | null;
+  /** It was deleted or moved away underneath. */
+  gone: boolean;
 }
 
 export type TerminalStatus = "connecting" | "live" | "waiting" | "ended";
@@ -462,6 +471,8 @@ export interface State {
   picker: PickerState | null;
   paths: PathList;
   search: SearchState;
+  explorer: Explorer;
+  uploads: Uploads | null;
   tabs: EditorTab[];
   activePath: string;
   terminals: TerminalTab[];

@@ -6,17 +6,17 @@
 
 import type { Context } from "../commands/context";
 import * as editor from "../commands/editor";
-import * as files from "../commands/files";
 import * as workspaces from "../commands/workspaces";
 import type { Dialog, State } from "../state/types";
-import { baseName, readable } from "../state/words";
-import { compareInto } from "./compare";
+import { baseName } from "../state/words";
+import { compareDialog } from "./compare";
 import { createDialog } from "./create";
 import { h, type Child, type VNode } from "./dom";
-import { button, field, valuesOf, withInitial } from "./parts";
+import { button, valuesOf } from "./parts";
 import { describeTerminal, openLink } from "./terminal-dialogs";
 import { newTokenDialog, revokeTokenDialog } from "./account";
 import { approvalRulesDialog, breakGlassDialog, leaveDialog, membersDialog } from "./members";
+import { describeEntry } from "./entry-dialogs";
 import { emulatedDialog } from "./power";
 import { shareDialog } from "./ports";
 import { shortcutsDialog } from "./shortcuts";
@@ -88,8 +88,8 @@ function describe(state: State, context: Context, dialog: Exclude<Dialog, { kind
     case "shortcuts": return shortcutsDialog(state, context);
     case "emulated": return emulatedDialog(context);
     case "share": return shareDialog(state, context, dialog.port);
-    case "compare": return compare(context, dialog.path);
-    case "new-entry": case "rename": case "remove": return describeEntry(context, dialog);
+    case "compare": return compareDialog(context, dialog.path);
+    case "new-entry": case "rename": case "move": case "remove": case "exists": return describeEntry(state, context, dialog);
     default: return describeTime(state, context, dialog);
   }
 }
@@ -124,40 +124,4 @@ function closeFile(context: Context, path: string): Shown {
     body: [h("p", null, "What you changed since the last save is lost.")],
     act: () => { context.store.dispatch({ type: "dialog.closed" }); editor.discard(context, path); },
   };
-}
-
-function compare(context: Context, path: string): Shown {
-  return {
-    title: `${baseName(path)}: theirs and yours`, verb: "Load theirs", wide: true,
-    body: [
-      h("div", { class: "compare-heads" }, h("span", null, "In the workspace now"), h("span", null, "Yours, not saved")),
-      h("div", { class: "compare", hosted: true, mount: (element) => compareInto(element, context, path) }),
-    ],
-    act: () => { context.store.dispatch({ type: "dialog.closed" }); void editor.reload(context, path); },
-  };
-}
-
-function describeEntry(context: Context, dialog: Extract<Dialog, { kind: "new-entry" | "rename" | "remove" }>): Shown {
-  const nameField = (value: string): VNode =>
-    field("Name", "", h("input", { id: "entry", name: "entry", autofocus: true, autocomplete: "off", spellcheck: "false", mount: withInitial(value) }));
-  switch (dialog.kind) {
-    case "new-entry":
-      return {
-        title: `New ${dialog.type === "file" ? "file" : "folder"} in ${readable(dialog.parent)}`, verb: "Create", body: [nameField("")],
-        act: (values) => void files.makeEntry(context, dialog.type, dialog.parent, values["entry"] ?? ""),
-      };
-    case "rename":
-      return {
-        title: `Rename ${baseName(dialog.path)}`, verb: "Rename", body: [nameField(baseName(dialog.path))],
-        act: (values) => void files.rename(context, dialog.path, values["entry"] ?? ""),
-      };
-    case "remove":
-      return {
-        title: `Delete ${baseName(dialog.path)}?`, verb: "Delete", danger: true,
-        body: [h("p", null, dialog.type === "directory"
-          ? "The folder and everything in it are removed from the disk. This cannot be undone."
-          : "The file is removed from the disk. This cannot be undone.")],
-        act: () => void files.removeEntry(context, dialog.path, dialog.type),
-      };
-  }
 }

@@ -4,10 +4,10 @@
  * A combobox over a list, in a modal dialog: the focus stays in the line, arrows walk, Enter chooses, Escape leaves.
  */
 
-import { choosePath, closePicker, afterDraw } from "../commands/picker";
+import { choosePath, closePicker } from "../commands/picker";
 import { mac } from "../commands/shortcuts";
 import { commandsNow } from "../commands/table";
-import type { Context } from "../commands/context";
+import { afterDraw, type Context } from "../commands/context";
 import { chordWords } from "../state/chords";
 import { mostPaths, passedOver, ranked, type PickerState } from "../state/picker";
 import type { State } from "../state/types";
@@ -68,7 +68,7 @@ function keys(context: Context, event: KeyboardEvent): void {
     event.preventDefault();
     const round = Math.abs(by) === 1 ? (at + by + choices.length) % choices.length : Math.min(choices.length - 1, Math.max(0, at + by));
     context.store.dispatch({ type: "picker.moved", at: round });
-    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById(`picker-${round}`)?.scrollIntoView({ block: "nearest" })));
+    afterDraw(() => document.getElementById(`picker-${round}`)?.scrollIntoView({ block: "nearest" }));
   }
 }
 

@@ -1,0 +1,80 @@
+/** What may be done with a row of the tree, or with the folder it shows: opened by the menu key, a right click or a button. */
+
+import type { Context } from "../commands/context";
+import * as editor from "../commands/editor";
+import * as files from "../commands/files";
+import * as tree from "../commands/tree";
+import * as uploads from "../commands/uploads";
+import { folderAt, type Explorer } from "../state/file-tree";
+import type { Dialog, State } from "../state/types";
+import { baseName } from "../state/words";
+import { h, type Child, type VNode } from "./dom";
+import type { Source } from "./tree";
+
+export function treeMenu(state: State, context: Context, source: Source): Child {
+  const { menu } = state.explorer;
+  if (!menu) return null;
+  const close = (): void => { if (context.store.get().explorer.menu === menu) tree.change(context, { menu: null }); };
+  return h("div", {
+    class: "popover tree-menu", key: `menu-${menu.path}-${menu.x}-${menu.y}`, popover: "auto", role: "menu",
+    "aria-label": menu.path === state.home ? "Files" : baseName(menu.path),
+    mount: (element: HTMLElement) => show(context, element, menu), onkeydown: walk,
+    ontoggle: (event: ToggleEvent) => { if (event.newState === "closed") close(); },
+  }, items(state, context, menu.path, source));
+}
+
+/** Within the window; the focus goes back to the row unless what was chosen takes it. */
+function show(context: Context, element: HTMLElement, { x, y }: NonNullable<Explorer["menu"]>): () => void {
+  element.showPopover();
+  const { width, height } = element.getBoundingClientRect();
+  element.style.setProperty("left", `${Math.max(8, Math.min(x, innerWidth - width - 8))}px`);
+  element.style.setProperty("top", `${Math.max(8, Math.min(y, innerHeight - height - 8))}px`);
+  element.querySelector<HTMLElement>("[role=menuitem]")?.focus();
+  return () => {
+    const inside = element.contains(document.activeElement);
+    if (inside || document.activeElement === document.body) files.focusRow(context);
+  };
+}
+
+function walk(event: KeyboardEvent): void {
+  const items = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=menuitem]")];
+  const at = items.indexOf(document.activeElement as HTMLElement);
+  const to: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 };
+  const next = to[event.key];
+  if (event.key === "Tab") (event.currentTarget as HTMLElement).hidePopover();
+  if (next === undefined) return;
+  event.preventDefault();
+  items[(next + items.length) % items.length]?.focus();
+}
+
+function items(state: State, context: Context, path: string, source: Source): Child[] {
+  const folder = folderAt(state, path);
+  const isFolder = folder === path;
+  const isHome = path === state.home;
+  const live = source === "live";
+  const opens = (dialog: Dialog) => (): void => context.store.dispatch({ type: "dialog.opened", dialog });
+  const line = (key: string): VNode => h("hr", { key, role: "separator" });
+  return [
+    !isFolder && source && item("Open", () => void editor.open(context, path, {}), context),
+    live && isFolder && item("New file", opens({ kind: "new-entry", type: "file", parent: folder }), context),
+    live && isFolder && item("New folder", opens({ kind: "new-entry", type: "directory", parent: folder }), context),
+    live && isFolder && line("up"),
+    live && isFolder && item("Upload files", () => uploads.choose(context, folder, "files"), context),
+    live && isFolder && item("Upload a folder", () => uploads.choose(context, folder, "folder"), context),
+    source && (!isFolder || live) && line("down"),
+    !isFolder && source && item("Download", () => files.download(context, path), context),
+    isFolder && live && item("Download as an archive", () => files.downloadFolder(context, path), context),
+    item("Copy the path", () => tree.copyPath(context, path), context),
+    live && !isHome && line("change"),
+    live && !isHome && item("Rename", opens({ kind: "rename", path }), context, "F2"),
+    live && !isHome && item("Move", opens({ kind: "move", path }), context),
+    live && !isHome && item("Delete", () => files.askToRemove(context, path, isFolder ? "directory" : "file"), context, "Delete", "danger-text"),
+  ];
+}
+
+function item(label: string, act: () => void, context: Context, keys = "", more = ""): VNode {
+  return h("button", {
+    type: "button", role: "menuitem", tabindex: "-1", key: label, class: `popover-item ${more}`.trim(), ...(keys ? { "aria-keyshortcuts": keys } : {}),
+    onclick: () => { tree.change(context, { menu: null }); act(); },
+  }, label, keys && h("kbd", { "aria-hidden": "true" }, keys));
+}
