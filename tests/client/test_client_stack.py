@@ -359,22 +359,22 @@ def test_admins_ask_and_set_what_the_instance_keeps_and_others_are_refused(stack
         host = next(iter(admin.hosts.list()))
         assert host.reachable and host.last_seen_at is not None and admin.hosts.get(host.id).id == host.id
         assert admin.hosts.change(host.id, schedulable=True).schedulable
-        made = admin.people.create("carla")
+        made = admin.people.create("newcomer")
         assert (made.active, made.is_admin, made.has_password) == (True, False, False)
-        assert [one.name for one in admin.people.list(search="carla", active=True)] == ["carla"]
-        assert not admin.people.change("carla", active=False).active
+        assert [one.name for one in admin.people.list(search="newcomer", active=True)] == ["newcomer"]
+        assert not admin.people.change("newcomer", active=False).active
         assert list(admin.people.groups()) == []
-        assert admin.policies.set("user:carla", {"workspaces": {"value": 3}}).terms["workspaces"]["value"] == 3
-        assert "user:carla" in [one.scope for one in admin.policies.list()]
-        assert admin.policies.effective("carla").terms["workspaces"]["value"] == 3
-        assert admin.policies.change("user:carla", {"workspaces": {"value": 4}}).terms["workspaces"]["value"] == 4
-        for planned in (admin.policies.dry_run(user="carla"),
-                        admin.policies.dry_run(scope="user:carla", terms={"workspaces": {"value": 1}}, days=1)):
+        assert admin.policies.set("user:newcomer", {"workspaces": {"value": 3}}).terms["workspaces"]["value"] == 3
+        assert "user:newcomer" in [one.scope for one in admin.policies.list()]
+        assert admin.policies.effective("newcomer").terms["workspaces"]["value"] == 3
+        assert admin.policies.change("user:newcomer", {"workspaces": {"value": 4}}).terms["workspaces"]["value"] == 4
+        for planned in (admin.policies.dry_run(user="newcomer"),
+                        admin.policies.dry_run(scope="user:newcomer", terms={"workspaces": {"value": 1}}, days=1)):
             assert (planned.results, planned.complete) == ([], True)
-        admin.policies.remove("user:carla")
+        admin.policies.remove("user:newcomer")
         with pytest.raises(NotFound):
-            admin.policies.get("user:carla")
-        noted = next(iter(admin.audit.list(kind="user.create", target="user:carla", limit=5)))
+            admin.policies.get("user:newcomer")
+        noted = next(iter(admin.audit.list(kind="user.create", target="user:newcomer", limit=5)))
         assert (noted.outcome, noted.status) == ("ok", 201) and noted.actor is not None and noted.at is not None
 
 

@@ -9,6 +9,7 @@ import random
 
 import httpx
 import pytest
+from websockets.sync.client import ClientConnection, connect
 
 from tests.gateway.preview_client import PAGE, Preview, anna, base, program, serve, workspace  # noqa: F401
 from tests.gateway.test_previews_stack import (  # noqa: F401
@@ -61,6 +62,37 @@ def test_a_visitor_wakes_a_sleeping_machine_and_its_program_goes_on(stack: Stack
     asleep(anna, base)
     assert "Hello" in preview.get("/page", {"Accept": "*/*"}, timeout=120).text
     assert pid_of(anna, base, port) == pid
+
+
+def test_a_terminal_keeps_its_shell_and_what_it_said_through_standby(stack: Stack, anna: httpx.Client,  # noqa: F811
+                                                                     base: str) -> None:  # noqa: F811
+    begun = anna.post(f"{base}/execs", json={"command": ["bash"], "tty": {"cols": 80, "rows": 24}}).json()
+    with terminal(stack, base, begun["id"]) as opened:
+        opened.send(INPUT + b"here=$((40+2)); echo marker-$here\n")
+        said_until(opened, b"marker-42")
+    asleep(anna, base)
+    assert anna.post(f"{base}/start?wait=true&timeout_s=120").json()["state"] == "running"
+    with terminal(stack, base, begun["id"]) as opened:
+        said_until(opened, b"marker-42")  # said again by nobody: it is what was kept
+        opened.send(INPUT + b"echo still-$((here+1))\n")
+        said_until(opened, b"still-43")
+        opened.send(INPUT + b"exit\n")
+
+
+INPUT, OUTPUT = b"\x00", b"\x01"
+
+
+def terminal(stack: Stack, base: str, exec_id: str) -> ClientConnection:  # noqa: F811
+    address = f"ws://127.0.0.1:{stack.port}{base.replace('/api/', '/ws/')}/terminals/{exec_id}?offset=0"
+    return connect(address, additional_headers={"Authorization": f"Bearer {stack.token('anna')}"}, compression=None)
+
+
+def said_until(opened: ClientConnection, wanted: bytes) -> None:
+    said = b""
+    while wanted not in said:
+        frame = opened.recv(60)
+        assert isinstance(frame, bytes)
+        said += frame[1:] if frame[:1] == OUTPUT else b""
 
 
 def asleep(client: httpx.Client, base: str) -> None:  # noqa: F811
