@@ -67,7 +67,16 @@ class Body:
                 await _readable(fd)
         except ProcessLookupError:
             return "unknown"
-        return self.how_it_ended()
+        return await self._learned()
+
+    async def _learned(self) -> str:
+        """The intermediate that started it may not have gone yet, and until then it is not our child."""
+        for _ in range(100):
+            reason = self.how_it_ended()
+            if reason != "unknown" or not self.exists():
+                return reason
+            await asyncio.sleep(0.01)
+        return "unknown"
 
     def how_it_ended(self) -> str:
         """Leaves the zombie in place, so that every holder of this body reads the same reason; `bury` takes it away."""
