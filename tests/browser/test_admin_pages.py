@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import WIDE, Watch, agent_of
-from tests.browser.hands import PASSWORD
+from tests.browser.hands import set_password
 from tests.browser.test_looks import no_barriers, no_sideways_scrolling
 from tests.stack import Stack
 
@@ -69,10 +69,7 @@ def test_a_host_shows_what_it_has_and_is_closed_drained_and_opened_again(
 
 
 def signs_in_and_is_no_admin(page: Page, code: str) -> None:
-    page.goto("/sign-in?setup")
-    page.get_by_label("One-time code").fill(code)
-    page.get_by_label("New password").fill(PASSWORD)
-    page.get_by_role("button", name="Set password").click()
+    set_password(page, code)
     expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()
     expect(page.get_by_role("link", name="Admin", exact=True)).to_have_count(0)
     for section, status, words in (("hosts", 403, "This page is for admins"), ("x", 404, "There is no such page")):
