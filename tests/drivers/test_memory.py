@@ -58,6 +58,10 @@ async def count_of(guest: Guest) -> int:
     return int(await guest.run("ls files | wc -l"))
 
 
+async def names_of(guest: Guest) -> set[str]:
+    return set((await guest.run("ls files")).split())
+
+
 async def count_reaches(guest: Guest, wanted: int) -> None:
     async with asyncio.timeout(90):
         while await count_of(guest) < wanted:
@@ -81,20 +85,20 @@ async def test_a_capture_under_io_on_two_processors_goes_on_and_its_files_match(
     busy = await start_writer(guest)
     captures = []
     for number in range(2):
-        captures.append(await machine.capture(tmp_path / f"capture-{number}"))
+        before = await names_of(guest)
+        captures.append((before, await machine.capture(tmp_path / f"capture-{number}")))
         await count_reaches(guest, await count_of(guest) + 2)
     assert machine.body.alive(), "a capture leaves the machine running"
-    at_end = await count_of(guest)
     await guest.link.close()
     await machine.kill()
 
     epoch = 1
-    for capture in reversed(captures):
+    for before, capture in reversed(captures):
         epoch += 1
         resumed = await driver.resume(home, replace(spec, generation=epoch), capture, silent)
         again = await world.guest(resumed, epoch, attach=False)
+        assert before <= await names_of(again), "what was there before the capture is there, under its own name"
         count = await count_of(again)
-        assert count <= at_end
         await count_reaches(again, count + 3)
         for exec_id in busy:
             await again.link.request("exec.kill", {"exec_id": exec_id, "reason": "killed"})
