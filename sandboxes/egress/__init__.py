@@ -1,7 +1,5 @@
-"""What a machine may reach. Pure; asked by upstairs before a policy is kept.
-
-Machines of this version have a network device and no uplink: everything is refused, on the host's side, where
-nothing in the guest can widen it. A policy that promises more is refused rather than kept unkept.
+"""What machines may reach. `policy` is pure and both floors ask it; `client` is hostd's end of the connection to
+egressd; `daemon` is egressd, which knows neither hostd nor the web.
 """
 
 from __future__ import annotations

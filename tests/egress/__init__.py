@@ -1,0 +1,1 @@
+"""Tests of what machines may reach: the judge, the relay, the namespace, a whole machine."""
