@@ -2,7 +2,7 @@
 
 Called by the stacks and hostds of tests. Loading Django or aiohttp costs a processor a second or two, and a run of the
 tests starts hundreds of programs; a fork costs nothing. What runs is the product's own module, as `python -m` runs it.
-The nursery itself opens no database, no socket and no thread, so that its children share nothing.
+The nursery itself opens no database, no socket, no event loop and no thread, so that its children share nothing.
 
 Run as a program: `python -m tests.forking NURSERY`, a request in JSON by line, an answer in JSON by line; it ends with
 its input.
@@ -11,6 +11,8 @@ its input.
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import json
 import os
 import runpy
@@ -67,6 +69,7 @@ class Forked:
     def __init__(self, nursery: Nursery, pid: int) -> None:
         self.pid, self.returncode = pid, None
         self._nursery = nursery
+        self._one = threading.Lock()
         self._gone = os.pidfd_open(pid)  # it is not reaped before we ask, so the number is its own
 
     returncode: int | None
@@ -81,10 +84,11 @@ class Forked:
         return code
 
     def _ended(self, timeout_s: float | None) -> int | None:
-        if self.returncode is None and self._is_over(timeout_s):
-            self.returncode = self._nursery.ask(reap=self.pid)["code"]
-            os.close(self._gone)
-        return self.returncode
+        with self._one:
+            if self.returncode is None and self._is_over(timeout_s):
+                self.returncode = self._nursery.ask(reap=self.pid)["code"]
+                os.close(self._gone)
+            return self.returncode
 
     def _is_over(self, timeout_s: float | None) -> bool:
         waiting = select.poll()
@@ -113,11 +117,22 @@ def hostd(module: str, arguments: Sequence[str], environment: Mapping[str, str],
 
 # the nursery's own side
 
+#: What the product's programs import before they begin. Neither Daphne's own modules nor the ASGI application: loading
+#: those makes an event loop.
+PRODUCT = ("workspaces.config.urls", "workspaces.config.celery", "workspaces.tasks", "workspaces.courier",
+           "workspaces.gateway.app", "workspaces.gateway.server", "sandboxes.host.__main__", "channels.routing",
+           "celery.bin.celery", "celery.apps.worker", "celery.apps.beat", "celery.concurrency.thread",
+           "kombu.transport.redis", "twisted.web.http", "autobahn.twisted.websocket",
+           "django.core.management.commands.migrate")
+
+
 def load(kind: str) -> None:
-    if kind == "django":
+    if kind == "product":
         import django
 
         django.setup()
+        for name in PRODUCT:
+            importlib.import_module(name)
         return
     import sandboxes.host.__main__  # noqa: F401
 
@@ -128,6 +143,7 @@ def load(kind: str) -> None:
 
 def serve(kind: str) -> None:
     load(kind)
+    gc.freeze()  # its children look through none of it
     for line in sys.stdin:
         request = json.loads(line)
         print(json.dumps(reaped(request["reap"]) if "reap" in request else begun(request)), flush=True)
@@ -149,6 +165,7 @@ def become(request: dict[str, Any]) -> None:
     """The program, in a process of its own, which never returns here."""
     code = 1
     try:
+        os.setsid()
         out, err = (os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("out", "err"))
         for kept, place in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
             os.dup2(kept, place)

@@ -10,13 +10,13 @@ Nothing is shared with the tests' own process but files: users and tokens are ma
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -30,10 +30,9 @@ import pytest
 
 from sandboxes.drivers import records
 from sandboxes.linux import names
-from tests.forking import Nursery
+from tests.forking import Forked, Nursery
 
 ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(sys.executable).parent
 ORDER = ("redis", "hostd", "worker", "beat", "courier", "daphne", "gateway")
 
 
@@ -60,9 +59,8 @@ class Stack:
     port: int
     driver: str = "fake"
     cache: Path | None = None
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes] | Forked] = field(default_factory=dict)
     tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
-    _commands: Nursery | None = None
     _wanted: set[str] = field(default_factory=set)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -77,32 +75,44 @@ class Stack:
         return {**kept, "BERTH_DATA": str(self.data), "DJANGO_SETTINGS_MODULE": "workspaces.config.settings",
                 "PYTHONUNBUFFERED": "1"}
 
+    @functools.cached_property
+    def nursery(self) -> Nursery:
+        """The settings are this stack's, so the nursery is, too."""
+        return Nursery("product", self.environment)
+
     def commands(self) -> dict[str, list[str]]:
-        run, python = self.data / "run", sys.executable
+        """Redis by its program, all others by their module."""
+        run = self.data / "run"
         images = (self.cache or self.data / "cache") / "images"
         return {
             "redis": ["redis-server", "--port", "0", "--unixsocket", str(run / "redis.sock"), "--save", "",
                       "--appendonly", "yes", "--dir", str(run)],
-            "hostd": [python, "-m", "sandboxes.host", "--state", str(self.data / "host"), "--socket",
+            "hostd": ["sandboxes.host", "--state", str(self.data / "host"), "--socket",
                       str(run / "hostd.sock"), "--images", str(images), "--driver", self.driver],
-            "worker": [str(BIN / "celery"), "-A", "workspaces.config.celery", "worker", "--pool=threads",
+            "worker": ["celery", "-A", "workspaces.config.celery", "worker", "--pool=threads",
                        "--concurrency=4", "--without-gossip", "--without-mingle", "--loglevel=INFO"],
             # Not within the worker: a worker that is killed would leave it behind, and nobody would ever end it.
-            "beat": [str(BIN / "celery"), "-A", "workspaces.config.celery", "beat", "--schedule",
+            "beat": ["celery", "-A", "workspaces.config.celery", "beat", "--schedule",
                      str(run / "beat-schedule"), "--pidfile=", "--loglevel=INFO"],
-            "courier": [python, "manage.py", "courier"],
-            "daphne": [str(BIN / "daphne"), "-u", str(run / "daphne.sock"), "--verbosity", "0",
+            "courier": ["manage", "courier"],
+            "daphne": ["daphne", "-u", str(run / "daphne.sock"), "--verbosity", "0",
                        "workspaces.config.asgi:application"],
-            "gateway": [python, "-m", "workspaces.gateway", "--host", "127.0.0.1", "--port", str(self.port)],
+            "gateway": ["workspaces.gateway", "--host", "127.0.0.1", "--port", str(self.port)],
         }
 
     # processes
 
     def start(self, name: str) -> None:
-        with self._lock, (self.data / "log" / f"{name}.log").open("ab") as log:
+        with self._lock:
             self._wanted.add(name)
-            self.processes[name] = subprocess.Popen(self.commands()[name], cwd=ROOT, env=self.environment, stdout=log,
-                                                    stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            program, *arguments = self.commands()[name]
+            log = self.data / "log" / f"{name}.log"
+            if name == "redis":
+                with log.open("ab") as said:
+                    self.processes[name] = subprocess.Popen([program, *arguments], cwd=ROOT, stdout=said, stderr=said,
+                                                            stdin=subprocess.DEVNULL, start_new_session=True)
+            else:
+                self.processes[name] = self.nursery.start(program, arguments, self.environment, log)
 
     def _supervise(self) -> None:
         while not self._over.wait(0.5):
@@ -159,9 +169,7 @@ class Stack:
         return (self.data / "log" / f"{name}.log").read_text(errors="replace")
 
     def manage(self, *arguments: str) -> str:
-        if self._commands is None:
-            self._commands = Nursery("django", self.environment)
-        code, said, problem = self._commands.run("manage", arguments, self.environment)
+        code, said, problem = self.nursery.run("manage", arguments, self.environment)
         assert code == 0, f"manage.py {' '.join(arguments)}: {said}\n{problem}"
         return said.strip()
 
@@ -219,8 +227,7 @@ class Stack:
             if name in self.processes:
                 self._end(name, signal.SIGTERM)
         self._end_guests()
-        if self._commands:
-            self._commands.end()
+        self.nursery.end()
 
     def _end_guests(self) -> None:
         """The fake driver's machines are processes that outlive hostd on purpose: those of this instance end here.
