@@ -64,6 +64,8 @@ def python(instance: Instance) -> Stages:
         ("import contracts", lambda: program(instance, str(Path(PYTHON).parent / "lint-imports"), "--no-cache")),
         ("migrations match models", lambda: program(instance, PYTHON, "manage.py", "makemigrations", "--check",
                                                     "--dry-run")),
+        # Once, not by each of the thousand programs that the tests start: not all of those may write here.
+        ("bytecode", lambda: program(instance, PYTHON, "-m", "compileall", "-q", *TYPED)),
         ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", *TYPED)),
     ]
 
