@@ -43,6 +43,7 @@ class Capabilities:
     cgroups: str                  # "v2", "v1", "rlimits" or "none"
     max_cpus: int
     why_not_kvm: str = ""         # empty when the accelerator is kvm
+    egress: bool = False          # machines can reach what their policy allows; else nothing, whatever it says
 
 
 @dataclass(frozen=True)

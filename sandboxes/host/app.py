@@ -21,6 +21,7 @@ from sandboxes.host.files import FilesHttp
 from sandboxes.host.filewatch import FileWatchHttp
 from sandboxes.host.look.routes import LookHttp
 from sandboxes.host.machines import Machines
+from sandboxes.host.networks_http import NetworksHttp
 from sandboxes.host.operations import Operations
 from sandboxes.host.ports import PortsHttp
 from sandboxes.host.recording import RecordingHttp
@@ -124,6 +125,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
     app = web.Application(middlewares=[http.border], client_max_size=http.BODY_BYTES)
     for part in (ExecsHttp(machines), FilesHttp(machines), ArchivesHttp(machines), watches, ports,
                  StreamHttp(machines), terminals, RecordingHttp(machines), LookHttp(machines, operations),
+                 NetworksHttp(machines),
                  MachinesHttp(machines, operations, images, warmth, figures)):
         app.router.add_routes(part.routes())
 

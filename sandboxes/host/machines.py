@@ -17,6 +17,7 @@ from sandboxes.host.body import Body, NoBody
 from sandboxes.host.execs import Execs
 from sandboxes.host.feed import Feed
 from sandboxes.host.keyboard import Keyboards
+from sandboxes.host.networks import Networks
 from sandboxes.host.registry import Machine, Registry
 from sandboxes.host.shown import Shown
 from sandboxes.host.work import Meter
@@ -33,6 +34,7 @@ class Machines:
         self.bodies: dict[str, Body] = {}
         self._execs: dict[str, Execs] = {}
         self._shown = Shown(driver)
+        self.networks = Networks(self.registry.folder_of)
         self.keyboards = Keyboards()
         self.watches: dict[str, asyncio.Task[None]] = {}
         #: What works in each live body, as far as it was seen.
@@ -148,6 +150,7 @@ class Machines:
     async def purge(self, machine_id: str) -> None:
         """After destroy: no exec and no output of it stays."""
         self._shown.forget(machine_id)
+        await asyncio.to_thread(self.networks.forget, machine_id)
         execs = self._execs.pop(machine_id, None)
         if execs is not None:
             execs.close()
@@ -168,7 +171,7 @@ class Machines:
             "disk_used_bytes": await self._disk_used_bytes(machine), "end_reason": machine.end_reason,
             "running_since": machine.running_since, "condition": self._condition(machine),
             "spec": machine.spec.to_json() if machine.spec else None, **await self._kept(machine),
-            "work": self._work(machine),
+            "work": self._work(machine), "network_revision": self.networks.of(machine.machine_id).revision,
         }
 
     def glimpse(self, machine: Machine) -> Json:
