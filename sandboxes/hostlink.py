@@ -6,6 +6,7 @@ Everything here may be repeated; nothing here is retried (the plan runner does t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -68,6 +69,15 @@ class HostLink:
     def operation(self, machine_id: str, operation_id: str, wait_s: float = 0) -> dict[str, Any]:
         """With `machine`, what is true of it, once it is done."""
         return self._get(f"/v1/machines/{machine_id}/operations/{operation_id}", wait_s=wait_s, observe="true")
+
+    def put_network(self, machine_id: str, document: Mapping[str, Any]) -> int:
+        """The revision that is kept now: this document's, or a newer one's."""
+        said = self._call("PUT", f"/v1/machines/{machine_id}/network", json={"document": document})
+        return int(said["revision"])
+
+    def refuse_ask(self, machine_id: str, ask_id: str) -> None:
+        """A connection that waits for a member's word is told no. Raises NotFound when it waits no more."""
+        self._call("POST", f"/v1/machines/{machine_id}/network/asks/{ask_id}", json={"decision": "deny"})
 
     def feed(self, after: int, wait_s: float) -> dict[str, Any]:
         return self._get("/v1/feed", wait_s=wait_s, after=after)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,13 +25,14 @@ from sandboxes.models import Host, Lease, PlanRun, RunState, Sandbox
 from sandboxes.plans import lease, runner
 from sandboxes.plans.catalog import PLANS
 from sandboxes.plans.lease import Grant, LeaseLost
+from sandboxes.plans.network import UNTOLD, Network
 from sandboxes.plans.runner import Progress
-from sandboxes.plans.steps import Context
+from sandboxes.plans.steps import Context, lets_out
 from sandboxes.plans.subject import NOTHING, Subject
 from sandboxes.spec import MachineSpec
 
-__all__ = ["Belief", "Grant", "LeaseLost", "Look", "Progress", "Subject", "believed", "carry_out", "forget", "link",
-           "observe", "register_host", "release", "restless", "take"]
+__all__ = ["Belief", "Grant", "LeaseLost", "Look", "Network", "Progress", "Subject", "believed", "carry_out", "forget",
+           "link", "observe", "register_host", "release", "restless", "take"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,9 @@ class Belief:
     park_failed: bool = False
     chain_depth: int = 0
     checkpoints: tuple[dict[str, Any], ...] = ()
+    #: Whether its host lets machines out at all; nobody knows better while no host was chosen.
+    lets_out: bool | None = None
+    network_revision: int = 0
 
 
 def believed(machine_id: str, generation: int) -> Belief:
@@ -85,12 +90,13 @@ def _belief(row: Sandbox, host: Host | None, plan: str, trouble: str, generation
         exists=True, phase=Phase(row.phase), booted_generation=row.booted_generation, end_reason=row.end_reason,
         stage=row.stage, disk_used_bytes=row.disk_used_bytes, open_plan=plan, trouble=trouble,
         under_way=row.operation, condition=row.condition, had_disk=row.had_disk, chain_depth=row.chain_depth or 0,
-        checkpoints=tuple(row.checkpoints))
+        checkpoints=tuple(row.checkpoints), network_revision=row.network_revision)
     if host is None:
         return known
     return replace(
         known, host=host.pk, accelerator=host.capabilities.get("accelerator"), host_open=not host.draining,
         can_park=bool(host.capabilities.get("memory_images")), host_silent=is_silent(host),
+        lets_out=lets_out(host),
         park_failed=host.draining and _has_failed("park", row.pk, generation))
 
 
@@ -126,7 +132,7 @@ def observe(grant: Grant) -> Look:
 
 
 def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float, about: Subject = NOTHING,
-              look: Look | None = None) -> Progress:
+              look: Look | None = None, network: Network = UNTOLD) -> Progress:
     """One slice of the named plan; it may long-poll hostd until `wait_until` (monotonic). `look` is what was observed
     just now. Raises LeaseLost."""
     row = Sandbox.objects.select_related("host").filter(pk=spec.machine_id).first()
@@ -135,8 +141,43 @@ def carry_out(plan: str, spec: MachineSpec, grant: Grant, wait_until: float, abo
             lease.hold(grant)
             row, _ = Sandbox.objects.select_related("host").get_or_create(pk=spec.machine_id)
     return runner.advance(PLANS[plan], Context(
-        spec=spec, sandbox=row, grant=grant, subject=about, wait_until=wait_until,
+        spec=spec, sandbox=row, grant=grant, subject=about, wait_until=wait_until, network=network,
         observed=dict(look.seen) if look else {}, unreachable=look is not None and look.unreachable))
+
+
+def tell_network(grant: Grant, network: Network, look: Look | None) -> None:
+    """What a machine may reach, told to its host whatever it is at: nothing restarts, no plan is cut off. `look`
+    knows it afterwards. Raises LeaseLost, and what hostd refuses it with or HostUnreachable."""
+    row = Sandbox.objects.select_related("host").filter(pk=grant.machine_id).first()
+    if row is None or row.host is None or not lets_out(row.host) or row.network_revision >= network.revision:
+        return
+    kept = link_to(row.host.address).put_network(grant.machine_id, network.document)
+    with transaction.atomic():
+        lease.hold(grant)
+        Sandbox.objects.filter(pk=row.pk).update(network_revision=kept)
+    if look is not None and look.seen:
+        look.seen["network_revision"] = kept
+
+
+def refuse_ask(machine_id: str, ask_id: str) -> None:
+    """Raises HostUnreachable. One that waits no more is refused already."""
+    row = Sandbox.objects.select_related("host").filter(pk=machine_id).first()
+    if row is not None and row.host is not None:
+        with contextlib.suppress(errors.NotFound):
+            link_to(row.host.address).refuse_ask(machine_id, ask_id)
+
+
+def behind(wanted: Mapping[str, int]) -> set[str]:
+    """Machines whose host keeps an older revision of their network's document than this, of hosts that let out."""
+    if not wanted:
+        return set()
+    kept = Sandbox.objects.filter(host__capabilities__egress=True).values_list("pk", "network_revision")
+    return {machine_id for machine_id, revision in kept if wanted.get(machine_id, 0) > revision}
+
+
+def any_lets_out() -> bool:
+    """Whether there is a host whose machines can reach anything."""
+    return any(lets_out(host) for host in hosts())
 
 
 def settle(grant: Grant) -> None:

@@ -51,6 +51,7 @@ class Sandbox(models.Model):
                                  help_text="What is wrong with a guest whose body lives")
     had_disk = models.BooleanField(default=False, help_text="A disk was seen, so its absence is a loss")
     checkpoints = models.JSONField(default=list, blank=True, help_text="Those that its host keeps")
+    network_revision = models.PositiveBigIntegerField(default=0, help_text="Of the network policy that its host keeps")
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

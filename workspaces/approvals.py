@@ -1,7 +1,7 @@
 """Acts of tokens that wait for a member: asked for, decided, run out. The only writer of Approval rows.
 
-    asked ──▶ pending ──approve──▶ approved ──▶ begun (restore, delete: here; an exec: by the gateway)
-                 ├──deny──▶ denied
+    asked ──▶ pending ──approve──▶ approved ──▶ begun (restore, delete, network: here; an exec: by the gateway)
+                 ├──deny──▶ denied      (of a connection, as of one that ran out: begun once its host was told no)
                  ├──time──▶ expired
                  └──the asker takes it back──▶ withdrawn
 
@@ -17,18 +17,25 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from workspaces import approval_rule, events, nudges, quota, restores, selectors, services
+from workspaces import approval_rule, events, networks, nudges, quota, restores, selectors, services, wake
 from workspaces.actors import SYSTEM, Actor
 from workspaces.api.errors import Problem
-from workspaces.courier import bounded
+from workspaces.bounds import bounded
 from workspaces.models import AccessToken, Checkpoint, Workspace
 from workspaces.models_people import Approval, ApprovalState
 
 MOST_PENDING = 100
 #: How long an approved exec that no gateway has begun is kept before it is given up.
 BEGIN_WITHIN = timedelta(minutes=10)
+#: A guest that tries again and again what somebody has just refused asks nobody again for so long.
+REFUSED_FOR = timedelta(minutes=10)
+#: So many connections to one destination wait for one word.
+MOST_ASKS = 50
+GUEST = "the guest"
+REFUSED = (ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.WITHDRAWN)
 
 
 def waits(actor: Actor, workspace: Workspace, kind: str) -> bool:
@@ -67,6 +74,49 @@ def ask_exec(actor: Actor, workspace: Workspace, body: Mapping[str, Any], exec_i
     return ask(actor, workspace, "exec", body, pattern=pattern, exec_id=exec_id, shown=shown)
 
 
+def ask_network(workspace: Workspace, said: Mapping[str, Any]) -> Approval | None:
+    """A connection out of the guest to somewhere its policy does not know. What waits for the same destination waits
+    for the same word; what was just refused is refused again. None: there are too many, and this one runs out."""
+    name, address, port = str(said.get("name") or ""), str(said.get("address") or ""), int(said.get("port") or 0)
+    place, now = {"name": name, "address": "" if name else address, "port": port}, timezone.now()
+    with transaction.atomic():
+        row = services.locked(workspace)
+        for same in Approval.objects.select_for_update().filter(
+                Q(state=ApprovalState.PENDING) | Q(state=ApprovalState.DENIED, decided_at__gt=now - REFUSED_FOR),
+                workspace=row, kind="network"):
+            if {key: same.shown.get(key) for key in place} == place:
+                return _ask_along(row, same, str(said["ask_id"]))
+        if Approval.objects.filter(workspace=row, state=ApprovalState.PENDING).count() >= MOST_PENDING:
+            return None
+        made = Approval.objects.create(
+            workspace=row, kind="network", user_id=row.owner_id, actor_name=GUEST,
+            request={**place, "asks": [said["ask_id"]]}, shown=place, created_at=now,
+            expires_at=now + timedelta(seconds=approval_rule.timeout_s(row.approvals)))
+        _tell(row, made, "requested", SYSTEM, {"expires_at": made.expires_at.isoformat()})
+    return made
+
+
+def _ask_along(row: Workspace, same: Approval, ask_id: str) -> Approval:
+    asks = [*same.request.get("asks", ()), ask_id][-MOST_ASKS:]
+    same.request, same.begun_at = {**same.request, "asks": asks}, None
+    same.save(update_fields=["request", "begun_at"])
+    if same.state != ApprovalState.PENDING:
+        wake.after_commit(row.pk)
+    return same
+
+
+def refused_asks(workspace_id: str) -> list[Approval]:
+    """Connections whose host is still to be told that nobody lets them out."""
+    found = Approval.objects.filter(workspace_id=workspace_id, kind="network", state__in=REFUSED, begun_at=None)
+    return list(found[:MOST_ASKS])
+
+
+def untold() -> set[str]:
+    """Whose those are, for the sweep."""
+    found = Approval.objects.filter(kind="network", state__in=REFUSED, begun_at=None)
+    return set(found.values_list("workspace_id", flat=True))
+
+
 def of_exec(workspace_id: str, exec_id: str) -> Approval | None:
     found = Approval.objects.filter(workspace_id=workspace_id, exec_id=exec_id).first()
     return expired_if_late(found) if found is not None else None
@@ -99,7 +149,7 @@ def decide(actor: Actor, asked: Approval, *, approve: bool) -> Approval:
         elif fresh.state == ApprovalState.PENDING:
             _end(row, fresh, wanted, actor)
             if approve and fresh.kind != "exec":
-                _begin(row, fresh)
+                _begin(actor, row, fresh)
     if fresh.state != wanted:
         raise Problem("state_conflict", f"It is {fresh.state} already.", reason=fresh.state)
     return fresh
@@ -180,18 +230,25 @@ def _end(row: Workspace, asked: Approval, state: ApprovalState, actor: Actor) ->
     asked.state, asked.decided_at = state, timezone.now()
     asked.decided_by_type, asked.decided_by_name = actor.type, actor.name[:200]
     waits_for_gateway = state == ApprovalState.APPROVED and asked.kind == "exec"
-    asked.request = asked.request if waits_for_gateway or state == ApprovalState.APPROVED else {}
+    asked.request = asked.request if state == ApprovalState.APPROVED or asked.kind == "network" else {}
     asked.save(update_fields=["state", "decided_at", "decided_by_type", "decided_by_name", "request"])
     _tell(row, asked, state.value, actor, {})
     if waits_for_gateway:
         nudges.approved(asked.pk)
+    elif asked.kind == "network":
+        wake.after_commit(row.pk)  # its host is told
 
 
-def _begin(row: Workspace, asked: Approval) -> None:
-    """The approved act, in the asker's name. That it is refused undoes the act and not the approval."""
+def _begin(decider: Actor, row: Workspace, asked: Approval) -> None:
+    """The approved act, in the asker's name; what a guest asks for is let out by whoever says so. That it is refused
+    undoes the act and not the approval."""
     try:
         with transaction.atomic():
-            result = _act(_asker(asked), row, asked)
+            if asked.kind == "network":
+                networks.allow(decider, row, asked.shown["name"], asked.shown["address"], asked.shown["port"])
+                result: dict[str, Any] = {}
+            else:
+                result = _act(_asker(asked), row, asked)
     except Problem as problem:
         result = {"code": problem.code, "detail": problem.detail}
     asked.begun_at, asked.result, asked.request = timezone.now(), result, {}

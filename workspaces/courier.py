@@ -19,18 +19,20 @@ from django.utils.dateparse import parse_datetime
 from sandboxes import machines
 from sandboxes.errors import SandboxError
 from sandboxes.models import Host
-from workspaces import events, wake
+from workspaces import approvals, events, wake
 from workspaces.actors import Actor
+from workspaces.bounds import bounded
 from workspaces.models import Workspace
 
 logger = logging.getLogger(__name__)
 
 WAIT_S = 10.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-MAX_TEXT = 2000
-EVENT_KINDS = ("exec.", "file.", "port.")
+EVENT_KINDS = ("exec.", "file.", "port.", "network.refused")
 #: The one fact about a machine that is news and no state: it runs, but without the memory it slept with.
 MEMORY_DROPPED = "machine.memory_dropped"
+#: A connection that waits for a member's word: it becomes an approval, and that one's event.
+ASKED = "network.asked"
 
 
 def follow(host_id: str, stop: threading.Event) -> None:
@@ -78,9 +80,17 @@ def _write(facts: Iterable[dict[str, Any]]) -> set[str]:
             rings.add(fact["machine_id"])
         if fact["kind"] == MEMORY_DROPPED:
             _write_one({**fact, "kind": "workspace.memory_dropped"})
+        elif fact["kind"] == ASKED:
+            _ask(fact)
         elif fact["kind"].startswith(EVENT_KINDS):
             _write_one(fact)
     return rings
+
+
+def _ask(fact: dict[str, Any]) -> None:
+    workspace = Workspace.objects.filter(pk=fact["machine_id"]).first()
+    if workspace is not None:
+        approvals.ask_network(workspace, bounded(fact.get("data") or {}))
 
 
 def _write_one(fact: dict[str, Any]) -> None:
@@ -91,16 +101,3 @@ def _write_one(fact: dict[str, Any]) -> None:
     actor = Actor(type=str(said.get("type") or "system")[:10], name=str(said.get("name") or "system"))
     events.append(workspace, str(fact["kind"])[:60], actor, bounded(fact.get("data") or {}),
                   at=parse_datetime(str(fact.get("at") or "")))
-
-
-def bounded(value: Any) -> Any:
-    """A guest's text may be long, and a command may be a whole program: an event keeps its beginning. A NUL, which
-    no database keeps in JSON, becomes a mark."""
-    if isinstance(value, str):
-        plain = value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-        return plain if len(plain) <= MAX_TEXT else plain[:MAX_TEXT] + "…"
-    if isinstance(value, dict):
-        return {str(key): bounded(inner) for key, inner in list(value.items())[:50]}
-    if isinstance(value, list):
-        return [bounded(inner) for inner in value[:100]]
-    return value

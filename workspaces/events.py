@@ -51,8 +51,8 @@ def before(workspace: Workspace, number: int, limit: int = 200) -> list[Event]:
     return list(newest_first)[::-1]
 
 
-#: Whose data is content: commands and file names. Admins who are no members see metadata.
-CONTENT = ("exec.", "file.", "approval.")
+#: Whose data is content: commands, file names, and where a guest wanted to go. Admins who are no members see metadata.
+CONTENT = ("exec.", "file.", "approval.", "network.refused")
 
 
 def to_json(event: Event, *, content: bool = True) -> dict[str, Any]:

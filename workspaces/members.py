@@ -16,7 +16,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from workspaces import events, nudges, quota, services
+from workspaces import events, networks, nudges, quota, services
 from workspaces.actors import SYSTEM, Actor
 from workspaces.api.errors import Problem
 from workspaces.models import Membership, Role, User, Workspace
@@ -132,6 +132,7 @@ def _hand_over(actor: Actor, row: Workspace) -> None:
         quota.check(user, amount)
     row.owner = user
     services.save_named(row, update_fields=["owner"])
+    networks.refresh(Workspace.objects.filter(pk=row.pk))
     heir.delete()
     _tell(row, before, "workspace.owner_changed", actor,
           {"from": before.get_username(), "to": user.get_username()})

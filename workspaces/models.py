@@ -77,6 +77,8 @@ class Workspace(models.Model):
     labels = models.JSONField(default=dict, blank=True)
     idle = models.JSONField(default=dict, blank=True)
     network = models.JSONField(default=dict, blank=True)
+    network_revision = models.PositiveBigIntegerField(default=0, help_text="0: it never could reach anything")
+    network_document = models.JSONField(default=dict, blank=True, help_text="What its host is told, with that revision")
     secrets = models.JSONField(default=list, blank=True)
     approvals = models.JSONField(default=dict, blank=True, help_text="Acts of a token that wait for a member")
 

@@ -62,7 +62,7 @@ class Approval(models.Model):
 
     id = models.CharField(primary_key=True, max_length=20, default=new_id, editable=False)
     workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="approval_rows")
-    kind = models.CharField(max_length=10, help_text="exec, restore or delete")
+    kind = models.CharField(max_length=10, help_text="exec, restore, delete or network")
     state = models.CharField(max_length=10, choices=ApprovalState.choices, default=ApprovalState.PENDING)
     user_id = models.BigIntegerField(help_text="Whose token asks")
     token_id = models.CharField(max_length=20)

@@ -14,18 +14,18 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Q
 
-from workspaces import policy
+from workspaces import network_terms, policy
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.models import User
 from workspaces.models_policy import Policy
-from workspaces.policy import Effective, Layers, Terms
+from workspaces.policy import Effective, Layers, Terms, Value
 
 DAY_S = 24 * 3600
 EMPTY: Terms = {}
 
 
-def built_in() -> dict[str, int | None]:
+def built_in() -> dict[str, Value]:
     """What holds where nobody has said anything: 15 minutes, then 7 days, then kept for good."""
     return {
         "standby_after_s": 15 * 60, "stop_after_s": 7 * DAY_S, "trash_after_s": None,
@@ -35,7 +35,7 @@ def built_in() -> dict[str, int | None]:
         "audit_keep_s": 365 * DAY_S,
         "workspaces": settings.QUOTA_WORKSPACES, "running": settings.QUOTA_RUNNING, "cpus": settings.QUOTA_CPUS,
         "memory_mib": settings.QUOTA_MEMORY_MIB, "disk_gib": settings.QUOTA_DISK_GIB,
-        "checkpoints": settings.QUOTA_CHECKPOINTS,
+        "checkpoints": settings.QUOTA_CHECKPOINTS, **network_terms.BUILT_IN,
     }
 
 
@@ -50,7 +50,8 @@ class Book:
         names = dict(Group.objects.values_list("pk", "name"))
         self._groups: dict[int, list[tuple[str, Terms]]] = defaultdict(list)
         with_terms = [int(key.removeprefix("group-")) for key in self._terms if key.startswith("group-")]
-        members = User.groups.through.objects.filter(group_id__in=with_terms).values_list("user_id", "group_id")
+        through = User.groups.through._default_manager
+        members = through.filter(group_id__in=with_terms).values_list("user_id", "group_id")
         for user_id, group_id in members:
             self._groups[user_id].append((names.get(group_id, ""), self._terms[f"group-{group_id}"]))
         self._found: dict[int, dict[str, Effective]] = {}
@@ -84,13 +85,13 @@ def effective(user: User) -> dict[str, Effective]:
     return policy.resolve(Layers(built_in(), default, tuple(sorted(groups, key=lambda pair: pair[0])), own))
 
 
-def of_instance(term: str) -> int | None:
+def of_instance(term: str) -> Value:
     """A term that holds for everybody alike."""
     row = Policy.objects.filter(pk=Policy.DEFAULT).first()
     return policy.resolve(Layers(built_in(), row.terms if row else EMPTY))[term].value
 
 
-def values(found: Mapping[str, Effective]) -> dict[str, int | None]:
+def values(found: Mapping[str, Effective]) -> dict[str, Value]:
     return {name: one.value for name, one in found.items()}
 
 

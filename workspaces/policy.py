@@ -3,9 +3,9 @@
     workspace's own wish ─▶ user ─▶ groups (the most generous) ─▶ default ─▶ built in     first that says something
     upper bound:             user ─▶ groups (the highest)       ─▶ default ─▶ none        caps whatever was found
 
-A value of None is "never" for times and "no limit" for counts. Quotas are counted as `Amount`: every workspace that
-is not deleted counts as one, with its disk; processors, memory and "running" count for those that should run or
-still do. A failed one costs nothing but its place and its disk.
+A value of None is "never" for times, "no limit" for counts and "none" for a bound of the network. Quotas are counted
+as `Amount`: every workspace that is not deleted counts as one, with its disk; processors, memory and "running" count
+for those that should run or still do. A failed one costs nothing but its place and its disk.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from workspaces import network_terms
+
+#: A number or None; of the network's terms also a policy or a list of ranges.
+Value = Any
 Terms = Mapping[str, Mapping[str, Any]]
 LONGEST_S = 20 * 366 * 86400
 MOST = 2**40
@@ -24,6 +28,8 @@ class Kind(StrEnum):
     TIME = "time"      # seconds; None and 0: never
     COUNT = "count"    # None: no limit
     FLAG = "flag"      # 0 or 1
+    EGRESS = "egress"  # what machines may reach, as a workspace's `network` says it; None: anything
+    RANGES = "ranges"  # a list of address ranges
 
 
 #: Every term and what kind of number it is. A notice is given `notice_s` before anything is removed.
@@ -35,10 +41,13 @@ KINDS: dict[str, Kind] = {
     "audit_keep_s": Kind.TIME,
     "workspaces": Kind.COUNT, "running": Kind.COUNT, "cpus": Kind.COUNT, "memory_mib": Kind.COUNT,
     "disk_gib": Kind.COUNT, "checkpoints": Kind.COUNT,
+    "network_default": Kind.EGRESS, "network_bound": Kind.EGRESS, "network_private": Kind.RANGES,
+    "network_connections": Kind.COUNT, "network_bytes_per_s": Kind.COUNT, "network_dns_per_s": Kind.COUNT,
 }
 #: The least a time may be: shorter would end what somebody has just begun.
 LEAST_S = {"standby_after_s": 60, "stop_after_s": 60, "trash_after_s": 3600, "purge_after_s": 60,
            "checkpoint_expiry_s": 60, "auto_checkpoint_interval_s": 60, "audit_keep_s": 86400}
+DOCUMENTS = frozenset({Kind.EGRESS, Kind.RANGES})
 #: Of the whole instance: a group or a person has none of their own.
 OF_INSTANCE = frozenset({"audit_keep_s"})
 QUOTAS = ("workspaces", "running", "cpus", "memory_mib", "disk_gib", "checkpoints")
@@ -50,7 +59,7 @@ OWN = ("standby_after_s", "stop_after_s")
 class Effective:
     """What holds, who said so, and under which bound. `source`: workspace, user, group:NAME, default, built_in."""
 
-    value: int | None
+    value: Value
     source: str
     upper_bound: int | None = None
     capped: bool = False
@@ -63,7 +72,7 @@ class Effective:
 class Layers:
     """Everything that has a say about one person."""
 
-    built_in: Mapping[str, int | None]
+    built_in: Mapping[str, Value]
     default: Terms
     groups: tuple[tuple[str, Terms], ...] = ()
     user: Terms | None = None
@@ -74,7 +83,7 @@ def resolve(layers: Layers, own: Mapping[str, Any] | None = None) -> dict[str, E
     return {name: _capped(name, *_found(layers, own or {}, name), _bound(layers, name)) for name in KINDS}
 
 
-def _found(layers: Layers, own: Mapping[str, Any], name: str) -> tuple[int | None, str]:
+def _found(layers: Layers, own: Mapping[str, Any], name: str) -> tuple[Value, str]:
     if name in OWN and name in own:
         return _normal(name, own[name]), "workspace"
     if layers.user is not None and "value" in layers.user.get(name, {}):
@@ -97,13 +106,15 @@ def _bound(layers: Layers, name: str) -> int | None:
     return _number(layers.default.get(name, {}).get("upper_bound"))
 
 
-def _capped(name: str, value: int | None, source: str, bound: int | None) -> Effective:
+def _capped(name: str, value: Value, source: str, bound: int | None) -> Effective:
     if bound is not None and _generosity(value) > bound:
         return Effective(bound, source, bound, capped=True)
     return Effective(value, source, bound)
 
 
-def _normal(name: str, value: Any) -> int | None:
+def _normal(name: str, value: Any) -> Value:
+    if KINDS[name] in DOCUMENTS:
+        return value
     number = _number(value)
     return None if number == 0 and KINDS[name] is Kind.TIME else number
 
@@ -112,8 +123,10 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _generosity(value: int | None) -> float:
+def _generosity(value: Value) -> float:
     """Never, and no limit, are the most that can be given."""
+    if isinstance(value, dict | list):
+        return network_terms.generosity(value)
     return float("inf") if value is None else float(value)
 
 
@@ -129,6 +142,8 @@ def _refusal(name: Any, said: Any) -> str:
         return f"Unknown term; there are {', '.join(KINDS)}."
     if not isinstance(said, Mapping) or set(said) - {"value", "upper_bound"}:
         return 'An object with "value", "upper_bound" or both.'
+    if KINDS[name] in DOCUMENTS:
+        return network_terms.refusal(name, said)
     for word in ("value", "upper_bound"):
         if word in said and (why := _number_refusal(name, said[word], word)):
             return why
@@ -141,8 +156,11 @@ def _refusal(name: Any, said: Any) -> str:
 def _number_refusal(name: str, value: Any, word: str) -> str:
     if value is None:
         return "0 or 1." if KINDS[name] is Kind.FLAG and word == "value" else ""
-    if type(value) is not int or not 0 <= value <= (LONGEST_S if name.endswith("_s") else MOST):
+    least, most = network_terms.LIMITS.get(name, (0, LONGEST_S if name.endswith("_s") else MOST))
+    if type(value) is not int or not 0 <= value <= MOST:
         return "A whole number, or null."
+    if not least <= value <= most:
+        return f"A whole number from {least} to {most}, or null."
     if KINDS[name] is Kind.FLAG and value > 1:
         return "0 or 1."
     least = LEAST_S.get(name, 0)

@@ -80,9 +80,10 @@ def lock(user_id: int) -> User:
     return User.objects.select_for_update().get(pk=user_id)
 
 
-def check(owner: User, wanted: Amount) -> None:
-    """Raises Problem quota_exceeded that names the kind, the limit, the use and what makes it up."""
-    broken = excess(limit_of(owner), used_by(owner), wanted)
+def check(owner: User, wanted: Amount, terms: Mapping[str, Effective] | None = None) -> None:
+    """Raises Problem quota_exceeded that names the kind, the limit, the use and what makes it up. `terms` are the
+    owner's, where they were asked for already."""
+    broken = excess(limit_of(owner) if terms is None else limits_in(terms), used_by(owner), wanted)
     if broken is not None:
         detail = f"{broken.kind}: {broken.used} of {broken.limit} used, {broken.wanted} more asked."
         raise Problem("quota_exceeded", detail, counted=_counted(owner, broken.kind),

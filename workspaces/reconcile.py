@@ -23,7 +23,7 @@ from django.utils import timezone
 from sandboxes import machines, signals
 from sandboxes.errors import SandboxError
 from sandboxes.spec import MachineSpec, Shape
-from workspaces import checkpoints, events, forks, nudges, restores, services, tally
+from workspaces import approvals, checkpoints, events, forks, networks, nudges, restores, services, tally
 from workspaces.actors import SYSTEM
 from workspaces.announce import announce
 from workspaces.facts import gather, is_restoring
@@ -65,22 +65,41 @@ def reconcile(workspace_id: str) -> Again:
 def _work(workspace_id: str, grant: machines.Grant) -> Again:
     until = time.monotonic() + BUDGET_S
     look: machines.Look | None = machines.observe(grant)
+    told = True
     while True:
         workspace = Workspace.objects.filter(pk=workspace_id).first()
         if workspace is None:
             machines.forget(workspace_id)
             return Again.NO
+        told = told and _tell(workspace, grant, look)
         facts = gather(workspace)
         wanted = next_plan(facts)
         if wanted in (Next.NOTHING, Next.AWAIT_ORIGIN):
             machines.settle(grant)
             _announce_again(workspace_id)
-            return Again.NO
+            return Again.NO if told else Again.LATER
         again, look = _one(wanted, workspace, facts, grant, until, look)
         if again is not None:
             return again
         if time.monotonic() >= until:
             return Again.NOW
+
+
+def _tell(workspace: Workspace, grant: machines.Grant, look: machines.Look | None) -> bool:
+    """What its host must know whatever it is at: what it may reach, and who asked and was told no. False: it could not
+    be told now; the sweep finds that again."""
+    if not workspace.network_revision or workspace.intent == "deleted" or (look is not None and look.unreachable):
+        return True
+    try:
+        machines.tell_network(grant, networks.of(workspace), look)
+        for asked in approvals.refused_asks(workspace.pk):
+            for ask_id in asked.request.get("asks", ()):
+                machines.refuse_ask(workspace.pk, str(ask_id))
+            approvals.begun(asked.pk, {})
+    except SandboxError as error:
+        logger.warning("%s: its network: %s: %s", workspace.pk, error.code, error.detail)
+        return False
+    return True
 
 
 def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant, until: float,
@@ -92,7 +111,8 @@ def _one(wanted: Next, workspace: Workspace, facts: Facts, grant: machines.Grant
     if wanted in NOTES:
         _note(workspace.pk, wanted)
         return None, None
-    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, about(wanted, workspace, facts), look)
+    progress = machines.carry_out(wanted.value, spec_of(workspace), grant, until, about(wanted, workspace, facts), look,
+                                  networks.of(workspace))
     if progress.state == "done" and wanted is Next.PURGE:
         machines.vanish(grant)
     return {"waiting": Again.NOW, "later": Again.LATER}.get(progress.state), machines.Look(progress.seen)
@@ -270,7 +290,7 @@ def _capture_failed(workspace: Workspace, checkpoint_id: str, code: str, detail:
 
 def sweep() -> set[str]:
     """Everything that may need a look: what changes, what is due, and where a host says otherwise."""
-    return _changing() | machines.restless() | _contradicted() | _silenced()
+    return _changing() | machines.restless() | _contradicted() | _silenced() | networks.behind() | approvals.untold()
 
 
 def _changing() -> set[str]:

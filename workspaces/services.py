@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from sandboxes import machines
 from sandboxes.lifecycle import Phase
-from workspaces import events, nudges, policies, quota, tally
+from workspaces import events, networks, nudges, policies, quota, tally
 from workspaces import wake as bell
 from workspaces.actors import SYSTEM, Actor
 from workspaces.announce import announce
@@ -46,10 +46,12 @@ def create_all(actor: Actor, wanted: Sequence[Mapping[str, Any]], cause: str,
     """Several at once, all of them or none: one lock, one count. Raises Problem: name_taken, quota_exceeded."""
     with transaction.atomic():
         owner = quota.lock(actor.person)
+        terms = policies.effective(owner)
         made = [Workspace(owner=owner, cause=cause, last_activity_at=timezone.now(), last_activity_kind="create",
                           **fields) for fields in wanted]
-        quota.check(owner, quota.total(quota.place_and_power(workspace) for workspace in made))
+        quota.check(owner, quota.total(quota.place_and_power(workspace) for workspace in made), terms)
         for workspace in made:
+            networks.begin(workspace, policies.values(terms))
             save_named(workspace, force_insert=True)
             events.append(workspace, "workspace.creating", actor, {"name": workspace.name, **(said or {})})
             ring(workspace)
@@ -141,6 +143,8 @@ def patch(actor: Actor, workspace: Workspace, fields: Mapping[str, Any]) -> Work
         _check_patch(row, owner, changed)
         policies.check_idle(owner, changed.get("idle") or {})
         quota.check(owner, quota.growth(row, changed))
+        if "network" in changed:
+            networks.change(actor, row, changed.pop("network"), field="network")
         for key, value in changed.items():
             setattr(row, key, value)
         if changed:

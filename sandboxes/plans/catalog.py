@@ -26,9 +26,9 @@ class Plan:
 
 
 PLANS = {plan.name: plan for plan in (
-    Plan("create", (steps.PLACE, steps.CREATE_DISK, steps.BOOT), START_DEADLINE_S, max_tries=3),
-    Plan("clone", (steps.PLACE, steps.CLONE, steps.BOOT), START_DEADLINE_S, max_tries=3),
-    Plan("start", (steps.BOOT,), START_DEADLINE_S, max_tries=3),
+    Plan("create", (steps.PLACE, steps.CREATE_DISK, steps.NETWORK, steps.BOOT), START_DEADLINE_S, max_tries=3),
+    Plan("clone", (steps.PLACE, steps.CLONE, steps.NETWORK, steps.BOOT), START_DEADLINE_S, max_tries=3),
+    Plan("start", (steps.NETWORK, steps.BOOT), START_DEADLINE_S, max_tries=3),
     Plan("park", (steps.PARK,), MOMENT_DEADLINE_S, max_tries=2),
     Plan("capture", (steps.CAPTURE,), MOMENT_DEADLINE_S, max_tries=3),
     # Without a deadline: a host that is away may have done it already, and only the host can say so.

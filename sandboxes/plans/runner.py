@@ -91,7 +91,8 @@ def _differs(sandbox: Sandbox, seen: dict[str, Any]) -> bool:
     return bool(disk_moved or sandbox.phase != seen["phase"] or sandbox.end_reason != (seen.get("end_reason") or "")
                 or sandbox.operation != _under_way(seen) or sandbox.condition != _condition(seen)
                 or sandbox.chain_depth != seen.get("chain_depth")
-                or sandbox.checkpoints != (seen.get("checkpoints") or []))
+                or sandbox.checkpoints != (seen.get("checkpoints") or [])
+                or sandbox.network_revision != seen.get("network_revision", 0))
 
 
 def _under_way(seen: dict[str, Any]) -> str:
@@ -112,10 +113,11 @@ def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "") -> Non
     sandbox.operation, sandbox.checkpoints = _under_way(seen), seen.get("checkpoints") or []
     sandbox.had_disk = sandbox.had_disk or sandbox.phase not in NO_DISK
     sandbox.stage, sandbox.condition = stage, _condition(seen)
+    sandbox.network_revision = seen.get("network_revision", 0)
     sandbox.observed_at = timezone.now()
     sandbox.save(update_fields=[
         "phase", "end_reason", "disk_used_bytes", "memory_image_bytes", "chain_depth", "operation", "checkpoints",
-        "had_disk", "stage", "condition", "observed_at"])
+        "had_disk", "stage", "condition", "network_revision", "observed_at"])
     signals.body_changed.send(sender=Sandbox, machine_id=sandbox.machine_id)
 
 

@@ -21,6 +21,7 @@ from sandboxes.hostlink import HostLink, error_from_json, link_to
 from sandboxes.lifecycle import OperationKind, OperationState, Phase
 from sandboxes.models import Host, Sandbox
 from sandboxes.plans.lease import Grant, hold
+from sandboxes.plans.network import UNTOLD, Network
 from sandboxes.plans.subject import NOTHING, Subject
 from sandboxes.spec import MachineSpec
 
@@ -40,6 +41,7 @@ class Context:
     sandbox: Sandbox
     grant: Grant
     subject: Subject = NOTHING
+    network: Network = UNTOLD
     tries: int = 0
     wait_until: float = 0.0
     stage: str = ""
@@ -152,9 +154,47 @@ class PlaceStep:
         return ctx.sandbox.host_id is None
 
 
+class NetworkStep:
+    """Tells the host what the machine may reach, before a body exists: no boot runs ahead of its policy. Nothing is to
+    be taken back, because a document alone does nothing, and the next is a newer one."""
+
+    name = "network"
+    rows_only = False
+
+    def needed(self, ctx: Context) -> bool:
+        if not ctx.network.revision or not lets_out(ctx.sandbox.host):
+            return False
+        ctx.phase()
+        return int(ctx.observed.get("network_revision", 0)) < ctx.network.revision
+
+    def claim(self, ctx: Context) -> None:
+        """A document that was sent and not noted is sent again."""
+
+    def act(self, ctx: Context, operation_id: str) -> None:
+        ctx.phase()
+        ctx.observed["network_revision"] = ctx.link.put_network(ctx.machine_id, ctx.network.document)
+
+    def verify(self, ctx: Context, operation_id: str) -> bool:
+        return int(ctx.observed["network_revision"]) >= ctx.network.revision
+
+    def note(self, ctx: Context) -> None:
+        """The runner writes what was observed."""
+
+    def undo(self, ctx: Context, operation_id: str) -> None:
+        """See above."""
+
+    def undone(self, ctx: Context, operation_id: str) -> bool:
+        return True
+
+
+def lets_out(host: Host | None) -> bool:
+    """Whether machines of this host can reach anything at all. One that cannot keeps no documents."""
+    return host is not None and bool(host.capabilities.get("egress"))
+
+
 def _chosen(ctx: Context) -> str:
     """Any host that fits; for a clone the one that has what it is made of."""
-    everyone = [_facts(h) for h in Host.objects.all()]
+    everyone = [_facts(h) for h in Host.objects.all() if lets_out(h) or not ctx.network.reaches_out]
     if not ctx.subject.source_machine:
         return placement.choose(everyone, ctx.spec.shape, ctx.spec.image)
     source = Sandbox.objects.filter(pk=ctx.subject.source_machine).first()
@@ -296,6 +336,7 @@ NO_MEMORY = AT_REST - {Phase.PARKED}
 LEFT_BEHIND = frozenset({Phase.DEAD})
 
 PLACE = PlaceStep()
+NETWORK = NetworkStep()
 CREATE_DISK = OperationStep("disk", OperationKind.CREATE_DISK, HAS_DISK, OperationKind.DESTROY, NOTHING_LEFT)
 CLONE = CloneStep("clone", OperationKind.CLONE, HAS_DISK, OperationKind.DESTROY, NOTHING_LEFT)
 BOOT = OperationStep("boot", OperationKind.BOOT, frozenset({Phase.RUNNING}), OperationKind.KILL, AT_REST)

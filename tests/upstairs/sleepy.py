@@ -1,5 +1,6 @@
-"""hostd with the fake driver and a memory of a kind: what a machine "remembers" is that it slept. For upstairs' tests,
-which need hosts that keep memory images; real memory is held by the drivers' own tests and the soak.
+"""hostd with the fake driver and a memory of a kind: what a machine "remembers" is that it slept; and it says that its
+machines get out, so that their policies are sent to it. For upstairs' tests, which need hosts that keep memory images
+and documents; real memory and real networks are held by the drivers' own tests and the soak.
 
 Run as a program it is hostd. A memory image is a file `memory`; one that does not read `whole` is damaged, one that
 begins with `foreign` was captured on another kind of host.
@@ -38,7 +39,7 @@ class SleepyMachine(fake.FakeMachine):
 
 class SleepyDriver(fake.FakeDriver):
     async def capabilities(self) -> Capabilities:
-        return replace(await super().capabilities(), memory_images=True)
+        return replace(await super().capabilities(), memory_images=True, egress=True)
 
     async def usage(self, capture_folder: Path) -> Use:
         used = await super().usage(capture_folder)

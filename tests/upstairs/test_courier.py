@@ -11,7 +11,7 @@ from sandboxes import machines
 from sandboxes.models import Host
 from tests.upstairs.conftest import eventually, make, person
 from tests.upstairs.hostd import Hostd
-from workspaces import courier, events, ids
+from workspaces import bounds, courier, events, ids
 from workspaces.models import Event, User, Workspace
 
 pytestmark = pytest.mark.django_db
@@ -81,7 +81,7 @@ def test_what_a_guest_says_is_bounded_before_it_is_kept(host: Host, ann: User) -
     courier.take_in(host, {"facts": [fact(1, workspace, command="x" * 10**6 + "\x00", path="a\ud800\x00b",
                                           many=list(range(10**4)))], "next": 1})
     data = Event.objects.get(kind="exec.ended").data
-    assert len(data["command"]) == courier.MAX_TEXT + 1 and data["path"] == "a?\ufffdb" and len(data["many"]) == 100
+    assert len(data["command"]) == bounds.MAX_TEXT + 1 and data["path"] == "a?\ufffdb" and len(data["many"]) == 100
 
 
 @pytest.mark.django_db(transaction=True)

@@ -90,6 +90,8 @@ EXAMPLES: dict[str, Json] = {
     "members_add": {"user": "ben", "role": "operator"},
     "members_change": {"role": "viewer"},
     "members_break_glass": {"reason": "the owner is away and the disk fills", "role": "viewer", "expires_in_s": 3600},
+    "network_set": {"mode": "rules", "rules": [{"domain": "pypi.org"},
+                                               {"domain": "*.pythonhosted.org", "ports": [443]}]},
     "policies_set": {"terms": {"workspaces": 10}},
     "policies_change": {"terms": {"workspaces": 10}},
     "policies_dry_run_proposed": {"scope": "default", "terms": {"workspaces": 10}},

@@ -71,7 +71,7 @@ class BerthSchema(AutoSchema):
     def get_operation(self, *args: Any, **kwargs: Any) -> Any:
         operation = super().get_operation(*args, **kwargs)
         if operation is not None:
-            for status in PROBLEM_STATUSES:
+            for status in (*PROBLEM_STATUSES, *getattr(self.view, "may_answer", ())):
                 operation["responses"].setdefault(str(status), {
                     "description": openapi_words.refusal(status),
                     "content": {"application/problem+json": {"schema": PROBLEM_REF}}})

@@ -9,10 +9,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from sandboxes import egress
 from workspaces import names
 from workspaces.actors import SCOPES
 from workspaces.api.fields import StrictFlag, StrictSerializer, StrictText, StrictWhole, TextMap
+from workspaces.api.serializers_network import NetworkIn
 from workspaces.api.serializers_people import ApprovalOut, ApprovalsIn
 
 ID_PATTERN = r"^[a-z2-7]{20}$"
@@ -41,20 +41,6 @@ class IdleIn(StrictSerializer):
 class SecretUseIn(StrictSerializer):
     name = StrictText(max_length=100)
     env = StrictText(max_length=100, required=False)
-
-
-class NetworkIn(StrictSerializer):
-    mode = serializers.ChoiceField(choices=egress.MODES)
-    rules = serializers.ListField(child=serializers.JSONField(), required=False, max_length=200)
-    ask = StrictFlag(required=False)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        problem = egress.unsupported(attrs)
-        if problem:
-            raise serializers.ValidationError({"mode": [problem]})
-        if attrs.get("rules"):
-            raise serializers.ValidationError({"rules": ["Rules belong to the mode `rules`."]})
-        return attrs
 
 
 class WorkspacePatch(StrictSerializer):
@@ -226,7 +212,7 @@ class WorkspaceOut(serializers.Serializer[Any]):
     env = serializers.DictField(child=serializers.CharField(allow_blank=True))
     labels = serializers.DictField(child=serializers.CharField(allow_blank=True))
     idle = IdleIn()
-    network = serializers.DictField()
+    network = NetworkIn()
     secrets = serializers.ListField(child=SecretUseIn())
     approvals = ApprovalsIn()
     created_at = serializers.DateTimeField()
@@ -341,7 +327,7 @@ class PolicyOut(serializers.Serializer[Any]):
 class EffectiveOut(serializers.Serializer[Any]):
     user = serializers.CharField()
     terms = serializers.DictField(help_text='term -> {"value", "source", "upper_bound", "capped"}')
-    built_in = serializers.DictField(child=serializers.IntegerField(allow_null=True),
+    built_in = serializers.DictField(child=serializers.JSONField(allow_null=True),
                                      help_text="What holds where nobody has said anything")
 
 

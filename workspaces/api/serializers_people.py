@@ -16,7 +16,7 @@ from workspaces.members import GLASS_S, LONGEST_GLASS_S
 ROLES = ("viewer", "operator", "owner")
 GLASS_ROLES = ("viewer", "operator")
 APPROVAL_STATES = ("pending", "approved", "denied", "expired", "withdrawn")
-APPROVAL_KINDS = ("exec", "restore", "delete")
+APPROVAL_KINDS = ("exec", "restore", "delete", "network")
 
 
 class MemberIn(StrictSerializer):
@@ -86,7 +86,8 @@ class ApprovalOut(serializers.Serializer[Any]):
     actor = AskerOut(help_text="Whose act waits")
     pattern = serializers.CharField(allow_null=True, help_text="Which pattern the command met")
     exec = serializers.CharField(allow_null=True, help_text="The exec's id, for an exec")
-    request = serializers.DictField(help_text="What is to be done: command, user and cwd; checkpoint; purge")
+    request = serializers.DictField(help_text="What is to be done: command, user and cwd; checkpoint; purge; of a "
+                                           "connection name, address and port")
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
     decided_at = serializers.DateTimeField(allow_null=True)

@@ -132,7 +132,8 @@ def member(row: Membership) -> dict[str, Any]:
 def approval(row: Approval) -> dict[str, Any]:
     decided = {"type": row.decided_by_type, "name": row.decided_by_name} if row.decided_by_type else None
     return {"id": row.pk, "workspace": row.workspace_id, "kind": row.kind, "state": row.state,
-            "actor": {"type": "token", "name": row.actor_name}, "pattern": row.pattern or None,
+            "actor": {"type": "token" if row.token_id else "system", "name": row.actor_name},
+            "pattern": row.pattern or None,
             "exec": row.exec_id or None, "request": row.shown, "created_at": instant(row.created_at),
             "expires_at": instant(row.expires_at), "decided_at": instant(row.decided_at), "decided_by": decided,
             "result": row.result}

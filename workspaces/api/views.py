@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from sandboxes import machines
+from sandboxes.egress import DENY_ALL
 from workspaces import approvals, events, forks, selectors, services
 from workspaces.actors import Actor
 from workspaces.api import listing, queries, shapes
@@ -82,6 +83,7 @@ class WorkspaceDetail(APIView):
         form.is_valid(raise_exception=True)
         _check_gpu(form.validated_data)
         _check_approvals(actor, form.validated_data)
+        _check_network(actor, form.validated_data, row.network)
         note(request, fields=sorted(form.validated_data))
         row = services.patch(actor, row, form.validated_data)
         return Response(shapes.workspace(row, actor, request))
@@ -181,7 +183,7 @@ def _show_again(request: Request, workspace_id: str) -> dict[str, Any]:
 def _creation(actor: Actor, fields: dict[str, Any]) -> dict[str, Any]:
     origin = fields.pop("from_checkpoint", None)
     _check_gpu(fields)
-    fields.setdefault("network", {"mode": "deny-all"})
+    _check_network(actor, fields, DENY_ALL)
     if origin is not None:
         _check_approvals(actor, fields)  # a copy is not a way around what its source holds back
         found = _origin(actor, origin)
@@ -205,6 +207,11 @@ def _origin(actor: Actor, checkpoint_id: str) -> Checkpoint:
 def _check_gpu(fields: dict[str, Any]) -> None:
     if fields.get("gpu") is not None:
         raise Problem("invalid", "Some fields are not valid.", errors={"gpu": ["No host has a GPU to lend."]})
+
+
+def _check_network(actor: Actor, fields: dict[str, Any], before: dict[str, Any]) -> None:
+    if fields.get("network", before) != before and not actor.may("network"):
+        raise Problem("scope_missing", "Changing what it may reach needs the scope network.", scope="network")
 
 
 def _check_approvals(actor: Actor, fields: dict[str, Any]) -> None:
