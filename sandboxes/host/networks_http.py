@@ -13,7 +13,7 @@ from sandboxes.host import http
 from sandboxes.host.machines import Machines
 
 VERDICTS = ("", "allowed", "refused", "asked")
-MOST_ROWS = 1000
+MOST_ROWS = 200
 
 
 class NetworksHttp:
@@ -35,6 +35,7 @@ class NetworksHttp:
         return http.reply({"revision": kept.revision})
 
     async def log(self, request: web.Request) -> web.StreamResponse:
+        """`after` left out: the newest rows there are, oldest first as always."""
         query = http.Query(request)
         after = query.integer("after", 0)
         query.integer("limit", 200, low=1, high=MOST_ROWS)

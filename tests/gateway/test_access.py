@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import aiohttp
 import pytest
+from aiohttp import web
 from django.middleware.csrf import _get_new_csrf_string, _mask_cipher_secret
 
 from tests.gateway.conftest import ANNA, AUTH, EID, OTHERS, TOKEN, WID, Rig, scoped
@@ -24,7 +25,7 @@ ROUTES = [
     ("GET", "/files/content?path=/x", "files:read"), ("HEAD", "/files/content?path=/x", "files:read"),
     ("PUT", "/files/content?path=/x", "files:write"), ("POST", "/files/mkdir", "files:write"),
     ("POST", "/files/move", "files:write"), ("POST", "/files/copy", "files:write"),
-    ("POST", "/files/chmod", "files:write"), ("GET", "/metrics", "workspaces:read"),
+    ("POST", "/files/chmod", "files:write"), ("GET", "/metrics", "workspaces:read"), ("GET", "/network/log", "network"),
     ("GET", "/files/archive?path=/", "files:read"), ("PUT", "/files/archive?path=/", "files:write"),
     ("GET", "/files/search?path=/&pattern=x", "files:read"), ("GET", "/ports", "previews"),
 ]
@@ -158,3 +159,19 @@ async def test_unknown_paths_below_a_workspace_are_a_problem_and_stay_here(rig: 
     async with aiohttp.ClientSession(rig.url) as client, client.put(BASE + "/execs", headers=AUTH) as reply:
         assert reply.status == 405 and reply.headers["Allow"] == "GET, POST"
     assert not rig.hostd.seen and not rig.daphne.seen
+
+
+async def test_the_log_of_a_network_is_paged_by_the_number_of_its_rows(rig: Rig) -> None:
+    async def rows(request: web.Request) -> web.StreamResponse:
+        after = int(request.query.get("after", 7))
+        return web.json_response({"results": [{"seq": after + 1}, {"seq": after + 2}], "next": after + 2, "dropped": 1})
+
+    rig.hostd.handler = rows
+    path = f"{BASE}/network/log?limit=2&verdict=refused"
+    newest = await ask(rig, "GET", path, AUTH)
+    assert newest == (200, {"results": [{"seq": 8}, {"seq": 9}], "next": None, "dropped": 1})
+    assert dict(rig.hostd.seen[-1].query) == {"limit": "2", "verdict": "refused"}
+    page = (await ask(rig, "GET", f"{path}&after=3", AUTH))[1]
+    assert page["next"] == f"{rig.url}{path}&after=5"
+    rig.books.role = "viewer"
+    assert (await ask(rig, "GET", path, AUTH))[0] == 200

@@ -158,7 +158,7 @@ async def test_a_host_that_knows_better_than_the_row_gets_the_machine_woken_and_
 @pytest.mark.parametrize(("method", "path"), [
     ("GET", "/execs"), ("GET", f"/execs/{EID}"), ("GET", f"/execs/{EID}/output?stream=stdout"),
     ("GET", f"/execs/{EID}/stream"), ("GET", f"/execs/{EID}/recording"),
-    ("GET", "/metrics"), ("DELETE", f"/execs/{EID}")])
+    ("GET", "/metrics"), ("GET", "/network/log"), ("DELETE", f"/execs/{EID}")])
 async def test_looking_never_wakes_and_is_no_activity(rig: Rig, method: str, path: str) -> None:
     rig.books.states[WID] = "stopped"
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:

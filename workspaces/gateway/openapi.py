@@ -251,6 +251,17 @@ REST: Json = {
                              "Metrics", "The guest's own figures; `now` is null where it does not run"))),
     },
 }
+NETWORK: Json = {
+    "/api/v1/workspaces/{id}/network/log": {
+        "get": operation("network_log", "network", "network",
+                         "What it reached and what it was kept from, oldest first; never wakes it",
+                         [WORKSPACE, LIMIT,
+                          parameter("after", {"type": "integer", "minimum": 0},
+                                    "Rows with a higher number only; left out: the newest"),
+                          parameter("verdict", {"type": "string", "enum": ["allowed", "refused", "asked"]}, "Only so")],
+                         answers(READING, s200=of("NetworkLog", "One row when a connection has ended or was refused"))),
+    },
+}
 HEALTH: Json = {"/healthz": {"get": {
     "operationId": "healthz", "tags": ["service"], "summary": "Alive", "security": [],
     "responses": {"200": {"description": "Alive", "content": {"application/json": {"schema": {
@@ -258,4 +269,4 @@ HEALTH: Json = {"/healthz": {"get": {
 
 
 #: `{"paths": …, "components": {"schemas": …}}`, ready to be merged. `Problem` is the API's own.
-FRAGMENT: Json = {"paths": {**EXECS, **FILES, **LOOKS, **REST, **HEALTH}, "components": {"schemas": SCHEMAS}}
+FRAGMENT: Json = {"paths": {**EXECS, **FILES, **LOOKS, **REST, **NETWORK, **HEALTH}, "components": {"schemas": SCHEMAS}}

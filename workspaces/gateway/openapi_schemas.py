@@ -81,6 +81,16 @@ SCHEMAS: dict[str, Json] = {
     "PortList": answer(["results"], results={"type": "array", "items": answer(
         ["port", "address", "protocol"], port=COUNT, address=MAYBE_TEXT, protocol={"type": "string", "enum": ["tcp"]},
         reachable=FLAG, process=MAYBE_TEXT, pid={"type": "integer", "nullable": True}, user=MAYBE_TEXT)}),
+    "NetworkLog": answer(["results", "next"], next=MAYBE_TEXT, dropped={
+        **COUNT, "description": "Rows that there was no room for"}, results={"type": "array", "items": answer(
+            ["seq", "at", "name", "address", "port", "protocol", "verdict", "rule", "reason", "bytes_in", "bytes_out"],
+            seq=COUNT, at={"type": "string", "format": "date-time"}, name=MAYBE_TEXT, address=MAYBE_TEXT, port=COUNT,
+            protocol={"type": "string", "description": "tcp, udp, icmp, dns or another"},
+            verdict={"type": "string", "enum": ["allowed", "refused", "asked"]},
+            rule={"type": "string", "description": "What decided: rules[0], mode, bound, …"},
+            reason={"type": "string", "description": "Why it was refused; empty where it was not"},
+            bytes_in=COUNT, bytes_out=COUNT, ms=COUNT,
+            count={**COUNT, "description": "Repeats of one refusal within ten seconds are one row"})}),
     "MkdirRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, parents=FLAG, mode=TEXT),
     "MoveRequest": closed([], path=PATH_TEXT, path_encoded=PATH_TEXT, to=PATH_TEXT, to_encoded=PATH_TEXT,
                           overwrite=FLAG, parents=FLAG),

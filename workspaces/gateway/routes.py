@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from workspaces.api.errors import Problem
-from workspaces.gateway import checkpoints, execs, files, filewatches, terminals, tunnels, waiting
+from workspaces.gateway import checkpoints, execs, files, filewatches, networks, terminals, tunnels, waiting
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.mcp import endpoint
@@ -25,7 +25,7 @@ Bound = Callable[..., Awaitable[None]]
 ID = r"[a-z2-7]{20}"
 PREFIX = "/api/v1/workspaces"
 OWN = re.compile(rf"\A{PREFIX}/(?P<workspace>[^/]*)/"
-                 r"(?P<rest>(?:execs|files|ports(?!/[0-9]+/share\Z)|metrics|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z",
+                 r"(?P<rest>(?:execs|files|ports(?!/[0-9]+/share\Z)|metrics|network/log|checkpoints/[^/]*/(?:files|diff))(?:/.*)?)\Z",
                  re.DOTALL)
 CHANGE = re.compile(rf"\A{PREFIX}(?:/({ID})(?:/(start|stop|standby|restart|undelete|fork|checkpoints"
                     rf"|checkpoints/{ID}/restore))?)?\Z")
@@ -61,6 +61,7 @@ ROUTES: dict[str, dict[str, Bound]] = {
     "files/search": {"GET": files.search},
     "ports": {"GET": tunnels.listing},
     "metrics": {"GET": files.metrics},
+    "network/log": {"GET": networks.log},
 }
 #: below …/checkpoints/{cid}/, where cid may be `head`: the rest of …/checkpoints is rows, and Daphne's
 LOOK_ROUTES: dict[str, dict[str, Bound]] = {
