@@ -52,6 +52,10 @@ class Instance:
         return self.run / "hostd.sock"
 
     @property
+    def egress_socket(self) -> Path:
+        return self.run / "egress.sock"
+
+    @property
     def daphne_socket(self) -> Path:
         return self.run / "daphne.sock"
 

@@ -62,6 +62,17 @@ def redis_answers(path: Path) -> bool:
         return False
 
 
+def listens(path: Path) -> bool:
+    """Whether somebody accepts there; nothing is said to him."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(2)
+            sock.connect(str(path))
+    except OSError:
+        return False
+    return True
+
+
 def port_is_free(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:

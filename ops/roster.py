@@ -2,7 +2,7 @@
 
 Read by the supervisor (all of it), `down` and `status` (the names). Pure but for the readiness probes.
 
-    redis ── hostd ── worker ── beat ── courier ── daphne ── gateway (the public port)
+    redis ── egressd ── hostd ── worker ── beat ── courier ── daphne ── gateway (the public port)
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ class Service:
 def services(instance: Instance) -> list[Service]:
     return [
         Service("redis", _redis(instance), lambda: probes.redis_answers(instance.redis_socket)),
+        Service("egressd", [PYTHON, "-m", "sandboxes.egress", "--socket", str(instance.egress_socket)],
+                lambda: probes.listens(instance.egress_socket)),
         Service("hostd", [PYTHON, "-m", "sandboxes.host", "--state", str(instance.host_state), "--socket",
-                          str(instance.hostd_socket), "--images", str(instance.images), "--driver", instance.driver],
+                          str(instance.hostd_socket), "--images", str(instance.images), "--driver", instance.driver,
+                          "--egress", str(instance.egress_socket)],
                 lambda: probes.status(instance.hostd_socket, "/v1/host") == 200),
         Service("worker", _celery("worker", "--pool=threads", "--concurrency=8", "--without-gossip",
                                   "--without-mingle", "--without-heartbeat", "--loglevel=INFO"), grace_s=15),
@@ -49,7 +52,7 @@ def services(instance: Instance) -> list[Service]:
 
 
 #: The public door closes first, so that nothing is woken while the rest ends; the broker goes last.
-STOP_ORDER = ("gateway", "beat", "courier", "worker", "daphne", "hostd", "redis")
+STOP_ORDER = ("gateway", "beat", "courier", "worker", "daphne", "hostd", "egressd", "redis")
 
 
 def _redis(instance: Instance) -> list[str]:

@@ -92,11 +92,12 @@ def start_all(supervisor: Supervisor) -> None:
     """Everything starts at once and each retries what it needs; readiness is waited for in order."""
     instance = supervisor.instance
     with say.quick("broker and host"):
-        supervisor.start(["redis", "hostd"])
+        supervisor.start(["redis", "egressd", "hostd"])
         supervisor.wait_ready("redis")
+        supervisor.wait_ready("egressd")
         supervisor.wait_ready("hostd")
     with say.quick("web"):
-        supervisor.start([name for name in supervisor.children if name not in ("redis", "hostd")])
+        supervisor.start([name for name in supervisor.children if name not in ("redis", "egressd", "hostd")])
         programs.manage(instance, "berth_host")
         supervisor.wait_ready("daphne")
         supervisor.wait_ready("gateway")

@@ -66,6 +66,11 @@ class Stack:
     _over: threading.Event = field(default_factory=threading.Event)
 
     @property
+    def order(self) -> tuple[str, ...]:
+        """Machines that are processes have no network of their own, and nobody to let them out."""
+        return ORDER if self.driver == "fake" else ("redis", "egressd", *ORDER[1:])
+
+    @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
@@ -87,8 +92,10 @@ class Stack:
         return {
             "redis": ["redis-server", "--port", "0", "--unixsocket", str(run / "redis.sock"), "--save", "",
                       "--appendonly", "yes", "--dir", str(run)],
+            "egressd": ["sandboxes.egress", "--socket", str(run / "egress.sock")],
             "hostd": ["sandboxes.host", "--state", str(self.data / "host"), "--socket",
-                      str(run / "hostd.sock"), "--images", str(images), "--driver", self.driver],
+                      str(run / "hostd.sock"), "--images", str(images), "--driver", self.driver,
+                      *(("--egress", str(run / "egress.sock")) if "egressd" in self.order else ())],
             "worker": ["celery", "-A", "workspaces.config.celery", "worker", "--pool=threads",
                        "--concurrency=4", "--without-gossip", "--without-mingle", "--loglevel=INFO"],
             # Not within the worker: a worker that is killed would leave it behind, and nobody would ever end it.
@@ -154,7 +161,7 @@ class Stack:
             process.wait(15)
         boot = self.data / "host" / "boot.json"
         boot.write_text(json.dumps({"boot_id": "the boot before this one"}))
-        for name in ORDER:
+        for name in self.order:
             self.start(name)
         self.ready()
 
@@ -203,7 +210,8 @@ class Stack:
         self.manage("migrate", "--verbosity", "0")
         self.start("redis")
         until((self.data / "run" / "redis.sock").exists, "redis listens")
-        self.start("hostd")
+        for name in self.order[1:self.order.index("hostd") + 1]:
+            self.start(name)
         until((self.data / "run" / "hostd.sock").exists, "hostd listens", 60 if self.driver == "fake" else 900)
         self.manage("berth_host")
         for name in ORDER[2:]:
@@ -223,7 +231,7 @@ class Stack:
 
     def down(self) -> None:
         self._over.set()
-        for name in reversed(ORDER):
+        for name in reversed(self.order):
             if name in self.processes:
                 self._end(name, signal.SIGTERM)
         self._end_guests()

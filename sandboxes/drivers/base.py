@@ -43,7 +43,7 @@ class Capabilities:
     cgroups: str                  # "v2", "v1", "rlimits" or "none"
     max_cpus: int
     why_not_kvm: str = ""         # empty when the accelerator is kvm
-    egress: bool = False          # machines can reach what their policy allows; else nothing, whatever it says
+    egress: bool = False          # a body has a network namespace of its own, by which egressd can let it out
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ class LiveMachine(Protocol):
     agent_socket: Path
     #: "" or "host_disk_full": why the guest stands still though its body lives. It goes on by itself.
     condition: str
+    #: Its network namespace with the rules of `linux/doors.py` in force; None where it has none of its own.
+    namespace: Path | None
 
     async def wait_end(self) -> str:
         """Returns when the body is gone, with a reason word: "exited", "killed:SIGKILL", "unknown"."""

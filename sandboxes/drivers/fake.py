@@ -58,6 +58,7 @@ class FakeMachine:
         self.pid = body.pid
         self.agent_socket = home.run / "agent.sock"
         self.condition = ""
+        self.namespace: Path | None = None
 
     async def wait_end(self) -> str:
         return await self.body.ended()

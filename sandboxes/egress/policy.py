@@ -23,6 +23,7 @@ from sandboxes.egress.documents import (
     Policy,
     Rule,
     address_of,
+    is_name,
     parse_bound,
     parse_cidr,
     parse_document,
@@ -32,7 +33,7 @@ from sandboxes.egress.documents import (
 )
 
 __all__ = ["MODES", "PRIVATE", "WEB_PORTS", "Document", "Invalid", "Limits", "Policy", "Rule", "Verdict", "address_of",
-           "askable", "covers_name", "decide", "is_private", "may_resolve", "parse_bound", "parse_cidr",
+           "askable", "covers_name", "decide", "is_name", "is_private", "may_resolve", "parse_bound", "parse_cidr",
            "parse_document", "parse_domain", "parse_policy", "parse_rule"]
 
 #: Never reached unless an admin allows it: what is near, what is the host's, what is nobody's. The ranges that books

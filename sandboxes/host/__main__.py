@@ -1,4 +1,5 @@
-"""`python -m sandboxes.host --state DIR --socket PATH --images DIR [--driver auto|qemu|fake]`: one hostd.
+"""`python -m sandboxes.host --state DIR --socket PATH --images DIR [--driver auto|qemu|fake]
+[--egress PATH]`: one hostd.
 
 Started by `berth up` or an init system. SIGTERM ends it and leaves every machine running.
 """
@@ -38,7 +39,7 @@ def main() -> int:
             log.line("hostd.already_there", state=str(state))
             return 1
         driver, images = _driver(options)
-        uvloop.run(_serve(state, options.socket, driver, images))
+        uvloop.run(_serve(state, options, driver, images))
     return 0
 
 
@@ -48,6 +49,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--socket", type=Path, required=True, help="Unix socket to serve on (mode 0600)")
     parser.add_argument("--images", type=Path, required=True, help="cache of built guest images")
     parser.add_argument("--driver", choices=("auto", "qemu", "fake"), default="auto")
+    parser.add_argument("--egress", type=Path, help="egressd's Unix socket; without it machines reach nothing")
     return parser.parse_args(arguments)
 
 
@@ -65,14 +67,15 @@ def _driver(options: argparse.Namespace) -> tuple[Driver, dict[str, str]]:
     return select(options.driver, options.state, image), {"default": image.fingerprint}
 
 
-async def _serve(state: Path, socket: Path, driver: Driver, images: dict[str, str]) -> None:
+async def _serve(state: Path, options: argparse.Namespace, driver: Driver, images: dict[str, str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    runner = web.AppRunner(build(state, driver, images), access_log=None, shutdown_timeout=SHUTDOWN_S,
+    runner = web.AppRunner(build(state, driver, images, options.egress), access_log=None, shutdown_timeout=SHUTDOWN_S,
                            handler_cancellation=False)
     await runner.setup()
+    socket: Path = options.socket
     socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     await web.UnixSite(runner, str(socket)).start()
     socket.chmod(0o600)

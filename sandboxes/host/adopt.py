@@ -139,6 +139,7 @@ async def _find(machines: Machines, machine: Machine) -> Body | None:
     live = await machines.driver.find(home)
     if live is None:
         return None
+    await machines.way_out.embodied(machine.machine_id, live)
     if machine.phase in (Phase.RUNNING, Phase.STOPPING):
         return Body(machine.machine_id, live, machine.epoch, None, machine.memory_since)
     point = points.read(points.used(home))
@@ -146,6 +147,7 @@ async def _find(machines: Machines, machine: Machine) -> Body | None:
         epoch = machine.epoch_of(machine.spec)
         since = machine.memory_since if point.execs_are == "same" else epoch
         return Body(machine.machine_id, live, epoch, None, since)
+    machines.way_out.disembodied(machine.machine_id)
     await live.kill()
     await machines.driver.release(home)
     return None

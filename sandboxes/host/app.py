@@ -114,9 +114,9 @@ def _version() -> str:
         return "0.1.0"
 
 
-def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Application:
+def build(state: Path, driver: Driver, images: dict[str, str], egress: Path | None = None) -> web.Application:
     """The application over one state folder. Adoption is part of its start: it serves only when all is found."""
-    machines = Machines(state, driver)
+    machines = Machines(state, driver, egress)
     operations = Operations(machines)
     terminals, watches, ports = TerminalHttp(machines), FileWatchHttp(machines), PortsHttp(machines)
     warmth = Warmth(driver)
@@ -130,6 +130,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
         app.router.add_routes(part.routes())
 
     async def life(_app: web.Application) -> AsyncIterator[None]:
+        machines.way_out.begin()
         await adopt(machines)
         log.line("hostd.ready", machines=len(machines.bodies))
         warmth.begin()
@@ -141,6 +142,7 @@ def build(state: Path, driver: Driver, images: dict[str, str]) -> web.Applicatio
         await warmth.end()
         await operations.close()
         await let_go(machines)
+        await machines.way_out.end()
         log.line("hostd.gone")
 
     async def leaving(_app: web.Application) -> None:

@@ -140,6 +140,7 @@ async def _body(machines: Machines, spec: MachineSpec, epoch: int, stage: Stage,
     live = await launch(home, spec, stage_name(stage))
     link: GuestLink | None = None
     try:
+        await machines.way_out.embodied(spec.machine_id, live)
         stage("agent")
         link = await while_alive(live, GuestLink.open(live.agent_socket, epoch=epoch, timeout_s=AGENT_S))
         yield live, link
@@ -152,6 +153,7 @@ async def _body(machines: Machines, spec: MachineSpec, epoch: int, stage: Stage,
 async def _take_down(machines: Machines, spec: MachineSpec, live: LiveMachine, link: GuestLink | None) -> None:
     if link is not None:
         await link.close()
+    machines.way_out.disembodied(spec.machine_id)
     await live.kill()
     await machines.driver.release(machines.home(spec.machine_id))
 

@@ -69,6 +69,7 @@ async def host(machines: Machines, version: str, images: dict[str, str]) -> dict
     """The host record of the seam."""
     capabilities = await machines.driver.capabilities()
     facts = {name: getattr(capabilities, name) for name in capabilities.__dataclass_fields__}
+    facts["egress"] = capabilities.egress and machines.way_out.egress is not None
     return {
         "version": version, "capabilities": facts,
         "capacity": {"cpus": cpus(), "memory_mib": memory_mib(), "disk_free_bytes": disk_free_bytes(machines.state)},

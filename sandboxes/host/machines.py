@@ -20,6 +20,7 @@ from sandboxes.host.keyboard import Keyboards
 from sandboxes.host.networks import Networks
 from sandboxes.host.registry import Machine, Registry
 from sandboxes.host.shown import Shown
+from sandboxes.host.wayout import WayOut
 from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
 
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 
 
 class Machines:
-    def __init__(self, state: Path, driver: Driver) -> None:
+    def __init__(self, state: Path, driver: Driver, egress: Path | None = None) -> None:
         self.state, self.driver = state, driver
         self.registry = Registry(state / "records")
         self.feed = Feed(state / "feed")
@@ -35,6 +36,7 @@ class Machines:
         self._execs: dict[str, Execs] = {}
         self._shown = Shown(driver)
         self.networks = Networks(self.registry.folder_of)
+        self.way_out = WayOut(self.registry.folder_of, egress, self.networks.of, self.tell_of, self.is_remembered)
         self.keyboards = Keyboards()
         self.watches: dict[str, asyncio.Task[None]] = {}
         #: What works in each live body, as far as it was seen.
@@ -154,6 +156,7 @@ class Machines:
         execs = self._execs.pop(machine_id, None)
         if execs is not None:
             execs.close()
+        await self.way_out.purge(machine_id)
         folder = self.registry.folder_of(machine_id) / "execs"
         await asyncio.to_thread(shutil.rmtree, folder, True)
         await asyncio.to_thread(shutil.rmtree, self.home(machine_id).path, True)

@@ -29,6 +29,7 @@ def put(machines: Machines, machine: Machine, body: Body, *, new: bool = False) 
 async def _watch(machines: Machines, machine: Machine, body: Body) -> None:
     reason = await body.live.wait_end()
     log.line("machine.ended", machine_id=machine.machine_id, reason=reason, phase=machine.phase.value)
+    machines.way_out.disembodied(machine.machine_id)
     await body.end()
     if machines.bodies.get(machine.machine_id) is body:
         del machines.bodies[machine.machine_id]

@@ -46,6 +46,11 @@ async def create(instance: str, machine_id: str, inside: Callable[[], T]) -> T:
         raise StepFailed(f"network namespace {path.name}: {error}") from error
 
 
+async def enter(path: Path, inside: Callable[[], T]) -> T:
+    """Runs `inside` in a namespace that is there. Raises OSError when it is not."""
+    return await _in_own_thread(lambda: _enter(path, inside))
+
+
 async def delete(instance: str, machine_id: str) -> None:
     """Takes the name away; the namespace ends with its last process. Repeatable."""
     path = path_of(instance, machine_id)
@@ -65,6 +70,15 @@ def _create(path: Path, inside: Callable[[], T]) -> T:
     RUN_NETNS.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     _checked(_libc.mount(b"/proc/thread-self/ns/net", str(path).encode(), b"none", MS_BIND, None), "bind")
+    return inside()
+
+
+def _enter(path: Path, inside: Callable[[], T]) -> T:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _checked(_libc.setns(fd, CLONE_NEWNET), "setns")
+    finally:
+        os.close(fd)
     return inside()
 
 

@@ -1,8 +1,7 @@
 """The tap device inside a machine's own network namespace: opened here, its descriptor handed to the hypervisor.
 
-Called by the drivers through `netns.create`, so it runs inside the namespace. Every machine has the same names and
-addresses: a fork never clashes, and a resumed guest finds what it knew. There is no uplink; the network part adds
-one from outside. Undo is the end of the namespace.
+Called by `doors.py` inside of the namespace. Every machine has the same names and addresses: a fork never clashes, and
+a resumed guest finds what it knew. There is no uplink. Undo is the end of the namespace.
 """
 
 from __future__ import annotations

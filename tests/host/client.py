@@ -55,6 +55,7 @@ class Hostd:
         self.images = images or folder / "images"
         self.state, self.socket, self.log_file = folder / "state", folder / "h.sock", folder / "log"
         self.env: dict[str, str] = {}
+        self.options: tuple[str, ...] = ()
         self.module = "sandboxes.host"
         self.process: forking.Forked | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -65,7 +66,7 @@ class Hostd:
 
     async def start(self, deadline_s: float = DEADLINE_S) -> None:
         self.process = forking.hostd(self.module, ["--state", str(self.state), "--socket", str(self.socket), "--images",
-                                                   str(self.images), "--driver", self.driver],
+                                                   str(self.images), "--driver", self.driver, *self.options],
                                      {**os.environ, **self.env}, self.log_file)
         await eventually(self._answers, "hostd answers", deadline_s)
 
@@ -208,12 +209,13 @@ async def running_hostd(
     folder: Path | None = None,
     log_file: Path | None = None,
     module: str = "sandboxes.host",
+    options: tuple[str, ...] = (),
     **env: str,
 ) -> AsyncIterator[Hostd]:
     """A hostd in a folder of its own; every machine of it is destroyed afterwards."""
     own = folder or new_folder()
     hostd = Hostd(own, driver, images)
-    hostd.env, hostd.log_file, hostd.module = env, log_file or hostd.log_file, module
+    hostd.env, hostd.log_file, hostd.module, hostd.options = env, log_file or hostd.log_file, module, options
     try:
         await hostd.start(600 if driver != "fake" else DEADLINE_S)
         yield hostd

@@ -80,6 +80,7 @@ POLITE: dict[str, Script] = {"exec.start": starts, "exec.output": says_ok}
 
 class Live:
     condition = ""
+    namespace = None
     pid = 1
 
     def __init__(self, agent_socket: Path, server: asyncio.Server) -> None:

@@ -67,7 +67,8 @@ class QemuDriver:
                             Uids(self.state_dir / "uids", self.instance))
         capabilities = Capabilities(
             driver="qemu", version=host.qemu_version, accelerator=accelerator.kind, memory_images=True, templates=True,
-            isolation="microvm", cgroups=groups.hierarchy.kind, max_cpus=os.cpu_count() or 1, why_not_kvm=refusal)
+            isolation="microvm", cgroups=groups.hierarchy.kind, max_cpus=os.cpu_count() or 1, why_not_kvm=refusal,
+            egress=True)
         return Means(capabilities, workshop, Templates(self.state_dir / "templates", workshop, host))
 
     async def capabilities(self) -> Capabilities:
@@ -196,7 +197,8 @@ class QemuDriver:
         if body is None or not body.alive() or not note.get("ready"):
             await self.release(home)
             return None
-        machine = QemuMachine(home, body, Birth.from_json(note))
+        space = netns.path_of(self.instance, records.recorded_machine_id(home) or "")
+        machine = QemuMachine(home, body, Birth.from_json(note), namespace=space)
         await machine.connect()
         await machine.go_on()
         self._machines[home.path] = machine

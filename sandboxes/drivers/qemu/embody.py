@@ -22,9 +22,9 @@ from sandboxes.errors import NotRunning, StepFailed
 from sandboxes.linux import disks, netns
 from sandboxes.linux.cgroups import Groups
 from sandboxes.linux.disks import Chain
+from sandboxes.linux.doors import guarded_tap
 from sandboxes.linux.sealed import SealedFiles
 from sandboxes.linux.spawner import Spawner
-from sandboxes.linux.taps import open_tap
 from sandboxes.linux.uids import Uids
 from sandboxes.spec import ImageSet, Shape
 
@@ -59,7 +59,7 @@ class Workshop:
         records.note_start(home, self.instance, order.machine_id)
         try:
             on_stage("network")
-            tap = await netns.create(self.instance, order.machine_id, open_tap)
+            tap = await netns.create(self.instance, order.machine_id, guarded_tap)
             try:
                 on_stage("memory")
                 machine = await self._start(order, tap)
@@ -117,7 +117,7 @@ class Workshop:
         body, complaints = await launch.start(self.spawner, plan, files, order.home.run, confinement)
         birth = Birth(order.fingerprint, memory, chain.head, _keep_pages(order.home, order.image))
         records.note_body(order.home, body, **birth.to_json())
-        return QemuMachine(order.home, body, birth, complaints)
+        return QemuMachine(order.home, body, birth, complaints, netns.path_of(self.instance, order.machine_id))
 
     async def _awaken(self, machine: QemuMachine, order: Order, write_end: int | None) -> QemuMachine:
         try:

@@ -61,8 +61,10 @@ def kept_folder(home: MachineHome) -> Path:
 
 
 class QemuMachine:
-    def __init__(self, home: MachineHome, body: Body, birth: Birth, complaints: int | None = None) -> None:
+    def __init__(self, home: MachineHome, body: Body, birth: Birth, complaints: int | None = None,
+                 namespace: Path | None = None) -> None:
         self.home = home
+        self.namespace = namespace
         self.body = body
         self.birth = birth
         self.pid = body.pid

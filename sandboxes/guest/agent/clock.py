@@ -1,4 +1,5 @@
-"""`resume`: the first call after every launch or resume. Time, randomness and names, before any user process runs.
+"""`resume`: the first call after every launch or resume. Time, randomness, names and the end of connections that
+nobody holds at their other end, before any user process runs.
 
 Called through the method table. On a host (`--fake`) the machine's clock, entropy and name are not ours: only the epoch
 is taken.
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sandboxes.guest.agent import names
+from sandboxes.guest.agent import names, network
 from sandboxes.guest.agent import params as p
 from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.streams import Stream
@@ -40,6 +41,7 @@ class Resume:
                 time.clock_settime_ns(time.CLOCK_REALTIME, unix_time_ns)
             if entropy:
                 add_entropy(entropy)
+            network.reset_connections()
         self._thaw_disk()
         self._take_names(params)
         self._machine.epoch = epoch

@@ -15,13 +15,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sandboxes.guest.agent import devices, ext4, names, syscalls
+from sandboxes.guest.agent import devices, ext4, names, network, syscalls
 from sandboxes.guest.agent import params as p
 from sandboxes.guest.agent.machine import ATTACHED, Machine
 from sandboxes.guest.agent.refusal import Refusal
@@ -35,7 +34,6 @@ CGROUP = Path("/sys/fs/cgroup")
 USERS_CGROUP = CGROUP / "users"
 MOVED = ("dev", "proc", "sys", "run")
 SAFE = syscalls.MS_NOSUID | syscalls.MS_NODEV
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 class Root(NamedTuple):
@@ -89,15 +87,7 @@ def prepare() -> None:
             Path("/dev", name).symlink_to(target)
     syscalls.mount("cgroup2", str(CGROUP), "cgroup2", SAFE | syscalls.MS_NOEXEC)
     USERS_CGROUP.mkdir()
-    _raise_loopback()
-
-
-def _raise_loopback() -> None:
-    import socket
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        request = struct.pack("16sH14x", b"lo", 0)
-        flags = struct.unpack("16sH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))[1]
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
+    network.raise_devices()
 
 
 class Entry:
