@@ -60,7 +60,7 @@ class Nursery:
             return code, out.read_text(), err.read_text()
 
     def end(self) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
 
 
 class Forked:

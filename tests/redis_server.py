@@ -23,11 +23,11 @@ async def private_redis() -> AsyncIterator[str]:
         folder = Path(name)
         process = start_redis(folder)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (folder / "redis.sock").exists():
                     assert process.poll() is None, "redis-server ended"
                     await asyncio.sleep(0.01)
             yield f"unix://{folder / 'redis.sock'}"
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)

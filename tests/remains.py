@@ -11,7 +11,9 @@ and the folders for what is; a word for each thing that is there and not meant t
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,23 @@ from sandboxes.linux.cgroups import Groups
 from sandboxes.linux.names import instance_of
 
 LIVE = {"starting", "running", "stopping"}
+SETTLED_WITHIN_S = 60.0
+
+
+async def nothing_remains(state: Path, said: object = "", but: str | None = None) -> None:
+    """Once nothing does; fails with what is still there. An answer may come before the end of what ends behind it: a
+    park is answered when nothing can be lost any more, and its body goes after that. What holds `but` is let be."""
+    deadline = time.monotonic() + SETTLED_WITHIN_S
+    while found := [what for what in still_there(state) if but is None or but not in what]:
+        assert time.monotonic() < deadline, (found, said)
+        await asyncio.sleep(0.02)
+
+
+def still_there(state: Path) -> list[str]:
+    try:
+        return remains(state)
+    except FileNotFoundError as gone:  # it went while it was looked at
+        return [f"{gone.filename} is going"]
 
 
 def remains(state: Path) -> list[str]:

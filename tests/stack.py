@@ -141,10 +141,10 @@ class Stack:
         if process.poll() is None:
             process.send_signal(how)
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
     def restart(self, name: str, hard: bool = True) -> None:
         self.kill(name) if hard else self.stop(name)
@@ -158,7 +158,7 @@ class Stack:
                 process.send_signal(signal.SIGKILL)
             self._end_guests()
         for process in self.processes.values():
-            process.wait(15)
+            process.wait(60)
         boot = self.data / "host" / "boot.json"
         boot.write_text(json.dumps({"boot_id": "the boot before this one"}))
         for name in self.order:

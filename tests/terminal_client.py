@@ -32,7 +32,7 @@ class Terminal:
     def type(self, text: str) -> None:
         self.socket.send(bytes([INPUT]) + text.encode())
 
-    def take(self, timeout_s: float = 20) -> int:
+    def take(self, timeout_s: float = 60) -> int:
         """One frame; its type."""
         frame = self.socket.recv(timeout_s)
         assert isinstance(frame, bytes)

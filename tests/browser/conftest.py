@@ -107,7 +107,7 @@ def watch() -> Iterator[Watch]:
 def context(stack: Stack, browser: Browser, session_state: Any) -> Iterator[BrowserContext]:
     made = browser.new_context(base_url=stack.base_url, viewport=WIDE, storage_state=session_state,
                                permissions=["clipboard-read", "clipboard-write"])
-    made.set_default_timeout(20_000)
+    made.set_default_timeout(60_000)
     yield made
     made.close()
 

@@ -35,7 +35,7 @@ def scheme(request: pytest.FixtureRequest) -> str:
 def dressed(stack: Stack, browser: Browser, session_state: Any, scheme: str, watch: Watch) -> Iterator[Page]:
     context = browser.new_context(base_url=stack.base_url, viewport=WIDE, storage_state=session_state,
                                   color_scheme=scheme, reduced_motion="reduce")
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     yield watch.on(context.new_page())
     context.close()
 

@@ -10,16 +10,20 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.hands import open_workspace, state_of
 from tests.browser.test_looks import no_barriers, no_sideways_scrolling
-from tests.stack import Stack, free_port
+from tests.stack import Stack, until
+
+#: Takes a free port itself, and says which.
+SERVER = ("import http.server as h; s = h.ThreadingHTTPServer(('127.0.0.1', 0), "
+          "h.SimpleHTTPRequestHandler); print(s.server_port, flush=True); s.serve_forever()")
 
 
 def served(agent: httpx.Client, workspace: dict[str, Any]) -> int:
-    port = free_port()
     agent.put(f"/workspaces/{workspace['id']}/files/content?path=/home/user/www/index.html&parents=true",
               content=b"<title>hello</title><h1>It works</h1>").raise_for_status()
-    agent.post(f"/workspaces/{workspace['id']}/execs", json={
-        "command": f"cd www && exec python3 -m http.server --bind 127.0.0.1 {port}", "background": True})
-    return port
+    begun = agent.post(f"/workspaces/{workspace['id']}/execs", json={
+        "command": f'cd www && exec python3 -c "{SERVER}"', "background": True}).raise_for_status().json()
+    said = f"/workspaces/{workspace['id']}/execs/{begun['id']}/output"
+    return int(until(lambda: agent.get(said).raise_for_status().text, "the server says its port"))
 
 
 def row_of(page: Page, port: int) -> Locator:
@@ -43,7 +47,7 @@ def test_a_port_appears_by_itself_with_its_program_and_goes_with_it(
     no_barriers(page)
     running = agent.get(f"/workspaces/{workspace['id']}/execs?state=running").json()["results"]
     agent.delete(f"/workspaces/{workspace['id']}/execs/{running[0]['id']}")
-    expect(row).to_have_count(0, timeout=20_000)
+    expect(row).to_have_count(0, timeout=60_000)
 
 
 def test_a_preview_stands_in_a_pane_is_shared_by_a_link_and_revoked(

@@ -57,7 +57,8 @@ def said_size(page: Page, word: str) -> tuple[int, int]:
 def drawn_size(page: Page, expected: tuple[int, int]) -> tuple[int, int]:
     """Rows are counted; the columns are right when a line of that many characters fills exactly one row."""
     wide = expected[1]
-    type_line(page, f"clear; printf '%0{wide}d<' 7")
+    # The prompt stands on a line of its own: a shell that hears of a resize draws the line of its prompt anew.
+    type_line(page, f"clear; printf '%0{wide}d<\\n' 7")
     filled = "0" * (wide - 1) + "7"
     until(lambda: any("7<" in line or line == "<" or line.startswith("<") for line in lines(page)), "the line is drawn")
     return page.locator(".xterm-rows > div").count(), wide if filled in lines(page) else -1

@@ -30,7 +30,7 @@ def bob(stack: Stack, browser: Browser, agent: httpx.Client, workspace: dict[str
     let_in = agent.post(f"/workspaces/{workspace['id']}/members", json={"user": "bob", "role": "operator"})
     assert let_in.status_code == 201, let_in.text
     context = browser.new_context(base_url=stack.base_url, viewport={"width": 1000, "height": 620})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     page = watch.on(context.new_page())
     page.goto("/sign-in")
     sign_in(page, "bob")

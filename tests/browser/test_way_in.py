@@ -145,7 +145,7 @@ def crowd(stack: Stack, browser: Browser, session_state: object, watch: Watch) -
     found = re.search(r"^\s+([A-Z2-9]{4}(?:-[A-Z2-9]{4})+)$", stack.manage("berth_admin", "crowd"), re.MULTILINE)
     assert found
     context = browser.new_context(base_url=stack.base_url, viewport=WIDE)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     page = watch.on(context.new_page())
     set_password(page, found.group(1))
     yield page

@@ -28,7 +28,7 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
         os.close(self._master)
         os.close(self._slave)
 

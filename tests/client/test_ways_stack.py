@@ -81,7 +81,7 @@ def test_a_local_port_is_forwarded_for_many_at_once(cli: Cli, one: OneWorkspace,
             assert connection.recv(10) == b""
     finally:
         running.send_signal(signal.SIGINT)
-        _, said_of = running.communicate(timeout=30)
+        _, said_of = running.communicate(timeout=60)
     assert running.returncode == 0 and b"[preview_not_listening]" in said_of
 
 

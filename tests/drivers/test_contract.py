@@ -144,7 +144,7 @@ async def test_launching_over_a_body_that_lives_replaces_it(world: World):
     after = await driver.launch(home, spec, silent)
     assert before.pid != after.pid
     assert records.marked_bodies(world.instance)[spec.machine_id].alive()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await before.wait_end()
 
 

@@ -18,13 +18,13 @@ class Told:
         self.stamps.append((workspace_id, kind))
 
     async def until(self, stamps: list[tuple[str, str]]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.stamps != stamps:
                 await asyncio.sleep(0.01)
 
     async def asleep(self) -> None:
         """The loop has told all it knows and waits for the bell."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.activity._untold or self.activity._rung.is_set():
                 await asyncio.sleep(0.01)
         await asyncio.sleep(1.2)  # past its last look around

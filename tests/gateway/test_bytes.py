@@ -66,7 +66,7 @@ async def test_an_upload_cut_by_its_client_is_cut_below_too(rig: Rig) -> None:
         await writer.drain()
         await asyncio.sleep(0.2)
         writer.transport.abort()
-        await asyncio.wait_for(cut.wait(), 5)
+        await asyncio.wait_for(cut.wait(), 60)
 
 
 async def test_a_refusal_in_the_middle_of_an_upload_reaches_its_client(rig: Rig) -> None:
@@ -77,7 +77,7 @@ async def test_a_refusal_in_the_middle_of_an_upload_reaches_its_client(rig: Rig)
     _reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
     writer.write(f"PUT {FILES}/content?path=/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n"
                  f"Authorization: {AUTH['Authorization']}\r\n\r\n".encode() + b"x" * 200_000)
-    answer = await asyncio.wait_for(_reader.read(), 10)
+    answer = await asyncio.wait_for(_reader.read(), 60)
     assert answer.startswith(b"HTTP/1.1 507") and b"guest_disk_full" in answer and b"connection: close" in answer
     writer.close()
 
@@ -141,7 +141,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_download_ends_it_below(ri
         reply = await client.get(FILES + "/content?path=/x")
         await reply.content.readexactly(1_000_000)
         reply.close()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 60)
 
 
 async def test_a_silent_stream_notices_that_its_client_left(rig: Rig) -> None:
@@ -160,7 +160,7 @@ async def test_a_silent_stream_notices_that_its_client_left(rig: Rig) -> None:
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
         reply = await client.get(FILES + "/content?path=/x")
         reply.close()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 60)
 
 
 @pytest.mark.parametrize("path", ["/content?path=/x.html", "/content?path=/x.svg"])
@@ -207,7 +207,7 @@ async def test_lists_of_files_go_on_by_url_whatever_bytes_the_names_hold(rig: Ri
 
 async def _settled(value, quiet_s: float = 0.5) -> int:
     """The value once it has not moved for a while (and has moved at all)."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         last, since = -1, asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(0.05)

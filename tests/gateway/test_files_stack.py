@@ -142,12 +142,12 @@ def test_a_port_is_listed_and_a_tunnel_carries_a_program_of_its_own(stack: Stack
         tunnel.send(b"GET /served HTTP/1.0\r\n\r\n")
         tunnel.send(b"")
         got = b""
-        while frame := tunnel.recv(timeout=30):
+        while frame := tunnel.recv(timeout=60):
             assert isinstance(frame, bytes)
             got += frame
         assert got.startswith(b"HTTP/1.0 200") and got.endswith(data)
         with pytest.raises(ConnectionClosed) as closed:
-            tunnel.recv(timeout=30)
+            tunnel.recv(timeout=60)
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 1000
 
     def kinds() -> list[tuple[str, Any]]:
@@ -162,12 +162,12 @@ def test_a_watch_sees_what_an_agent_writes_and_the_event_names_it(stack: Stack, 
                                                                   workspace: str) -> None:
     anna.post(f"{base}/files/mkdir", json={"path": f"{HOME}/seen"})
     with socket_to(stack, f"/ws/v1/workspaces/{workspace}/files/watch?path={HOME}/seen") as watch:
-        assert json.loads(watch.recv(timeout=30))["type"] == "ready"
+        assert json.loads(watch.recv(timeout=60))["type"] == "ready"
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w") as archive:
             archive.addfile(tarfile.TarInfo("from-tar"))
         assert anna.put(f"{base}/files/archive", params={"path": f"{HOME}/seen"}, content=out.getvalue()).is_success
-        assert json.loads(watch.recv(timeout=30))["changes"][0]["path"] == f"{HOME}/seen/from-tar"
+        assert json.loads(watch.recv(timeout=60))["changes"][0]["path"] == f"{HOME}/seen/from-tar"
 
     def told() -> Any:
         events = anna.get(f"{base}/events", params={"limit": 200}).json()["results"]

@@ -21,7 +21,7 @@ async def raw(rig: Rig, *parts: bytes) -> bytes:
         writer.write(part)
         await writer.drain()
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     except ConnectionResetError:
         return b""
     finally:
@@ -42,14 +42,14 @@ async def test_headers_are_bounded_in_size_and_the_server_lives_on(rig: Rig) -> 
 
 
 async def test_headers_are_bounded_in_time(with_limits) -> None:
-    async with with_limits(head_timeout_s=0.4) as rig:
-        assert (await raw(rig, b"GET / HTTP/1.1\r\nHost:")).startswith(b"HTTP/1.1 408")
-        assert (await raw(rig, b"")).startswith(b"HTTP/1.1 408")
+    async with with_limits(head_timeout_s=1.5) as rig:
+        for said in await asyncio.gather(raw(rig, b"GET / HTTP/1.1\r\nHost:"), raw(rig, b"")):
+            assert said.startswith(b"HTTP/1.1 408")
         reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
         for _ in range(2):  # a kept connection may rest between requests for longer than a head may take
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"200 OK" in await reader.readuntil(b'"ok"}')
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(2)
         writer.close()
 
 

@@ -90,7 +90,7 @@ async def test_a_refused_change_keeps_no_key(guest: Guest) -> None:
 async def test_a_client_that_goes_away_ends_no_change_that_it_will_ask_for_again(guest: Guest) -> None:
     guest.go.clear()
     leaving = asyncio.create_task(guest.mkdir("/a", "k"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not guest.rig.hostd.seen:
             await asyncio.sleep(0.01)
     leaving.cancel()

@@ -96,7 +96,7 @@ async def test_a_slow_body_holds_no_connection_of_daphnes_and_ends(with_limits) 
     async with with_limits(body_timeout_s=0.5) as rig:
         reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
         writer.write(b"POST /api/v1/workspaces HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
         assert answer.startswith(b"HTTP/1.1 408") and not rig.daphne.seen
         writer.close()
 
@@ -192,7 +192,7 @@ async def test_a_client_that_leaves_frees_its_place_at_daphne(rig: Rig) -> None:
     rig.daphne.handler = slow
     async with aiohttp.ClientSession(rig.url) as client:
         asking = asyncio.create_task(client.get("/"))
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), 60)
         assert rig.app.gate.daphne_requests.held_by("127.0.0.1") == 1
         asking.cancel()
         await eventually(lambda: rig.app.gate.daphne_requests.held_by("127.0.0.1") == 0)

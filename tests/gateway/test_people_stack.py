@@ -124,11 +124,11 @@ def test_who_is_taken_out_loses_what_is_open_at_once(stack: Stack, owner: httpx.
         place = base.replace("/api/", "/ws/")
         with connect(f"ws://{stack.base_url.removeprefix('http://')}{place}/events",
                      additional_headers={"Authorization": f"Bearer {stack.token('vera')}"}) as socket:
-            socket.recv(timeout=20)
+            socket.recv(timeout=60)
             assert owner.delete(f"{base}/members/vera").status_code == 204
             with pytest.raises(ConnectionClosed) as closed:
                 while True:
-                    socket.recv(timeout=20)
+                    socket.recv(timeout=60)
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 4404
         assert vera.get(base).status_code == 404
 

@@ -21,7 +21,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 @pytest.fixture
 async def program(with_limits: Callable[..., Any]) -> AsyncIterator[tuple[Rig, RawHostd]]:
-    async with with_limits(preview_answer_s=0.5, wake_timeout_s=5.0, recheck_s=0.3) as rig:
+    async with with_limits(preview_answer_s=2.0, wake_timeout_s=5.0, recheck_s=0.3) as rig:
         made = RawHostd()
         await rig.hostd.stop()
         rig.config.host_socket.unlink(missing_ok=True)
@@ -62,7 +62,7 @@ async def test_a_program_that_says_nothing_is_named_so_and_a_slow_body_is_its_ow
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
-        await asyncio.sleep(1)
+        await asyncio.sleep(3)
         writer.write(b"cd")
         await reader.read()
     hostd.serve = slow
@@ -172,7 +172,7 @@ async def test_a_visitor_who_goes_takes_the_connection_along(program: tuple[Rig,
         reply = await client.get("/", headers=named(rig))
         assert await reply.content.readexactly(3) == b"xxx"
         reply.close()
-    await asyncio.wait_for(hostd.ended.wait(), 10)
+    await asyncio.wait_for(hostd.ended.wait(), 60)
 
 
 async def test_the_connection_is_made_in_that_guest_and_to_that_port(program: tuple[Rig, RawHostd]) -> None:

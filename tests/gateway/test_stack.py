@@ -320,7 +320,7 @@ def test_a_killed_process_comes_back_and_nothing_that_ran_is_lost(stack: Stack, 
         offset = terminal.offset
         stack.kill(name)
         with contextlib.suppress(httpx.HTTPError):  # whatever it says now, it says it
-            assert anna.get("/api/v1/workspaces", timeout=30).status_code in (200, 503)
+            assert anna.get("/api/v1/workspaces", timeout=60).status_code in (200, 503)
         stack.start(name)
         stack.ready()
         if name in ("hostd", "gateway"):

@@ -39,12 +39,12 @@ CASES = [("POST", "/api/v1/workspaces", "running", 201), ("POST", ONE + "/start"
 async def test_reached_is_told_with_the_object_as_it_then_is(rig: Rig, method, path, goal, status) -> None:
     rig.books.states[WID] = "stopping"
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
-        asking = asyncio.create_task(client.request(method, path + "?wait=true&x=1&timeout_s=20", json={"name": "n"}))
+        asking = asyncio.create_task(client.request(method, path + "?wait=true&x=1&timeout_s=200", json={"name": "n"}))
         await eventually(lambda: len(rig.daphne.seen) == 1)
         assert rig.daphne.seen[0].raw_path == path + "?x=1" and not asking.done()
         rig.books.states[WID] = goal
         rig.app.gate.nudges._tell("workspace", WID)
-        reply = await asyncio.wait_for(asking, 5)
+        reply = await asyncio.wait_for(asking, 60)
         assert (reply.status, await reply.json()) == (status, {"id": WID, "state": goal, "fresh": True})
         assert (reply.headers.get("Location") == ONE) is True
 
@@ -128,7 +128,7 @@ async def test_a_checkpoint_is_waited_for_by_its_own_state(rig: Rig, ends: str, 
         await eventually(lambda: any(r.method == "GET" for r in rig.daphne.seen))
         kept["state"] = ends
         rig.app.gate.nudges._tell("workspace", WID)
-        reply = await asyncio.wait_for(asking, 5)
+        reply = await asyncio.wait_for(asking, 60)
         assert (reply.status, (await reply.json())["state"]) == (status, ends)
         assert reply.headers["Location"] == ONE + "/checkpoints"
 
@@ -141,7 +141,7 @@ async def test_a_restore_waits_for_the_workspaces_rest_and_keeps_the_id_that_und
         await eventually(lambda: len(rig.daphne.seen) == 1)
         rig.books.states[WID] = "standby"
         rig.app.gate.nudges._tell("workspace", WID)
-        reply = await asyncio.wait_for(asking, 5)
+        reply = await asyncio.wait_for(asking, 60)
         assert (reply.status, await reply.json()) == (200, {"id": WID, "state": "standby",
                                                             "safety_checkpoint": "s" * 20})
 
@@ -156,7 +156,7 @@ async def test_forks_are_waited_for_together(rig: Rig) -> None:
         for one in ids:
             rig.books.states[one] = "running"
             rig.app.gate.nudges._tell("workspace", one)
-        reply = await asyncio.wait_for(asking, 5)
+        reply = await asyncio.wait_for(asking, 60)
         assert (reply.status, [row["state"] for row in (await reply.json())["results"]]) == (201, ["running"] * 2)
 
 
@@ -178,12 +178,12 @@ async def test_a_change_that_waits_for_a_member_is_waited_for_and_says_what_was_
         return web.json_response(said)
     rig.daphne.handler = answer
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
-        restore = f"{ONE}/checkpoints/{'c' * 20}/restore?wait=true&timeout_s={2 if state == 'pending' else 20}"
+        restore = f"{ONE}/checkpoints/{'c' * 20}/restore?wait=true&timeout_s={2 if state == 'pending' else 200}"
         asking = asyncio.create_task(client.post(restore, json={}))
         await eventually(lambda: rig.daphne.seen)
         asked.update(state=state, result=result, decided_by={"name": "sven"})
         rig.app.gate.nudges._tell("workspace", WID)
-        reply = await asyncio.wait_for(asking, 10)
+        reply = await asyncio.wait_for(asking, 60)
         said = await reply.json(content_type=None)
     assert (reply.status, said.get("code")) == (status, code)
     if result.get("safety_checkpoint"):

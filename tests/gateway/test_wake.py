@@ -41,7 +41,7 @@ async def test_fifty_first_calls_wake_once_and_are_all_answered(rig: Rig, state:
         await asyncio.sleep(0.3)
         assert not rig.hostd.seen and not any(task.done() for task in asking)
         moment.set()
-        assert await asyncio.wait_for(asyncio.gather(*asking), 10) == [200] * 50
+        assert await asyncio.wait_for(asyncio.gather(*asking), 60) == [200] * 50
     assert len(rig.books.wakes) == 1 and rig.books.wakes[0][0] == WID
 
 
@@ -51,12 +51,12 @@ async def test_hostd_s_word_that_it_runs_is_not_kept_waiting_by_the_ledger(rig: 
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
         asking = [asyncio.create_task(_status(client, "POST", "/execs", {"json": {"command": "true"}}))
                   for _ in range(20)]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not rig.hostd.asked_whether_up:
                 await asyncio.sleep(0.01)
         assert not rig.hostd.seen
         rig.hostd.up.set()
-        assert await asyncio.wait_for(asyncio.gather(*asking), 10) == [200] * 20
+        assert await asyncio.wait_for(asyncio.gather(*asking), 60) == [200] * 20
     assert rig.books.states[WID] == "waking" and len(rig.books.wakes) == 1
     assert rig.hostd.asked_whether_up < 5, "one question for all who wait"
 
@@ -72,7 +72,7 @@ async def test_what_runs_before_it_came_to_rest_is_no_wake(rig: Rig, state: str)
         assert not rig.hostd.seen
         rig.books.states[WID] = "running"
         rig.app.gate.nudges._tell("workspace", WID)
-        assert await asyncio.wait_for(asking, 5) == 200
+        assert await asyncio.wait_for(asking, 60) == 200
 
 
 async def test_creating_is_waited_for_and_not_asked_for(rig: Rig) -> None:
@@ -82,7 +82,7 @@ async def test_creating_is_waited_for_and_not_asked_for(rig: Rig) -> None:
         await asyncio.sleep(0.2)
         rig.books.states[WID] = "running"
         rig.app.gate.nudges._tell("workspace", WID)
-        assert await asyncio.wait_for(asking, 5) == 200
+        assert await asyncio.wait_for(asking, 60) == 200
     assert rig.books.wakes == []
 
 
@@ -92,7 +92,7 @@ async def test_a_lost_nudge_costs_seconds_not_the_answer(rig: Rig) -> None:
         asking = asyncio.create_task(_status(client, "POST", "/execs", {"json": {"command": "true"}}))
         await asyncio.sleep(0.1)
         rig.books.states[WID] = "running"  # and nobody says so
-        assert await asyncio.wait_for(asking, 10) == 200
+        assert await asyncio.wait_for(asking, 60) == 200
 
 
 async def test_a_caller_decides_how_long_waking_may_take_and_the_waking_goes_on(rig: Rig) -> None:
@@ -171,7 +171,7 @@ async def test_work_is_told_upstairs_once_in_ten_seconds(rig: Rig) -> None:
     async with aiohttp.ClientSession(rig.url, headers=AUTH) as client:
         for _ in range(30):
             await _status(client, "POST", "/execs", {"json": {"command": "true"}})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not rig.books.touches:
             await asyncio.sleep(0.01)
     assert rig.books.touches == [(WID, "exec")]

@@ -15,7 +15,7 @@ from typing import Any
 from sandboxes.guest.link import GuestLink
 from sandboxes.guest.linkstream import LinkStream
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @dataclass

@@ -52,7 +52,7 @@ def test_kill_ends_all_that_tried_to_escape(users: Path):
     soon(lambda: len(tree.members()) >= 4)
     assert tree.alive()
     tree.kill()
-    assert process.wait(20) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     soon(lambda: not tree.alive())
     tree.remove()
     assert not (users / "one").exists() and not tree.alive()
@@ -68,7 +68,7 @@ def test_a_signal_reaches_every_member_also_below(users: Path):
     (below / "cgroup.procs").write_text(str(next(pid for pid in tree.members() if pid != process.pid)))
     assert len(tree.members()) == 2
     tree.signal(signal.SIGTERM)
-    assert process.wait(20) == -signal.SIGTERM
+    assert process.wait(60) == -signal.SIGTERM
     soon(lambda: not tree.alive())
     tree.remove()
     assert not (users / "two").exists()

@@ -19,7 +19,7 @@ import aiohttp
 from tests import forking
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def new_id() -> str:
@@ -85,7 +85,7 @@ class Hostd:
         """As an init system does it: TERM, and it goes by itself."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=60)
 
     def rss_bytes(self) -> int:
         assert self.process is not None

@@ -121,7 +121,7 @@ async def test_a_kill_takes_over_from_a_boot_at_its_next_step_and_nothing_is_lef
     path = f"/v1/machines/{mid}/operations"
     boot, kill = new_id(), new_id()
     await hostd.call("POST", path, json={"operation_id": boot, "kind": "boot", "generation": 1, "spec": spec})
-    await asyncio.wait_for(reached.wait(), 20)
+    await asyncio.wait_for(reached.wait(), 60)
     assert (await hostd.observe(mid))["operation"]["stage"] == "agent"
     refused = await hostd.call("POST", f"/v1/machines/{mid}/execs", json={"exec_id": new_id(), "command": "true"})
     assert (refused.json["code"], refused.json["reason"]) == ("not_running", "starting")
@@ -148,7 +148,7 @@ async def test_nothing_ends_a_destroy(hostd: Inside, monkeypatch: pytest.MonkeyP
     path = f"/v1/machines/{mid}/operations"
     destroy = new_id()
     await hostd.call("POST", path, json={"operation_id": destroy, "kind": "destroy", "generation": 1})
-    await asyncio.wait_for(reached.wait(), 20)
+    await asyncio.wait_for(reached.wait(), 60)
     for kind in ("kill", "destroy", "boot"):
         answer = await hostd.call("POST", path, json={"operation_id": new_id(), "kind": kind, "generation": 9})
         assert answer.json["code"] == "busy"

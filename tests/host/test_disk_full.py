@@ -16,8 +16,8 @@ from sandboxes.drivers import fake
 from sandboxes.linux import space
 from tests.host.client import Hostd, body_pids, eventually, new_folder, new_id, running_hostd
 from tests.host.inside import inside
-from tests.host.test_checkpoints import home, left_overs, put, read
-from tests.remains import remains
+from tests.host.test_checkpoints import home, put, read
+from tests.remains import nothing_remains
 from tests.upstairs.sleepy import SleepyDriver, SleepyMachine
 
 MIB = 1024 * 1024
@@ -156,7 +156,7 @@ async def test_whenever_space_runs_out_the_machine_is_what_it_was_and_the_error_
         if ended == "done":
             break
         assert ended == "disk_full", (left, ended)
-        assert left_overs(hostd, mid) == [] and remains(hostd.state) == []
+        await nothing_remains(hostd.state, left)
         assert asked_of == mid or not home(hostd, asked_of).exists()
         seen = await hostd.observe(mid)
         assert (seen["phase"], seen["operation"]) == ("running", None)

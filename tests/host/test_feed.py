@@ -32,10 +32,10 @@ async def test_a_reader_gets_what_came_after_its_number(tmp_path: Path):
 
 async def test_a_waiting_reader_is_woken_by_the_next_fact(tmp_path: Path):
     feed = opened(tmp_path)
-    reading = asyncio.create_task(feed.read(0, 30))
+    reading = asyncio.create_task(feed.read(0, 300))
     await asyncio.sleep(0)
     say(feed, 1)
-    page = await asyncio.wait_for(reading, 5)
+    page = await asyncio.wait_for(reading, 60)
     assert [fact["seq"] for fact in page["facts"]] == [1]
 
 

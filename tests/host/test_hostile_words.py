@@ -18,7 +18,7 @@ from sandboxes.guest import protocol as wire
 from sandboxes.guest.link import GuestLink
 from tests.host.hostile import Agent, House, house
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 figures = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.just(10**400), st.text(max_size=30))

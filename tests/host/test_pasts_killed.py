@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.host.client import Hostd, body_pids, eventually, new_id, running_hostd
+from tests.host.client import Hostd, body_pids, new_id, running_hostd
 from tests.host.test_checkpoints import home, put, read, result
-from tests.remains import remains
+from tests.remains import nothing_remains
 
 MOST_STEPS = 60
 
@@ -46,7 +46,7 @@ async def dies_in(hostd: Hostd, machine_id: str, kind: str, generation: int, at:
         return ""
     except FileNotFoundError:
         assert hostd.process is not None
-        hostd.process.wait(timeout=30)
+        hostd.process.wait(timeout=60)
     died = armed.with_suffix(".died")
     said = died.read_text()
     died.unlink()
@@ -72,7 +72,7 @@ async def test_capture_and_drop() -> None:
         async def capture(at: int) -> str:
             said = await dies_in(hostd, mid, "capture", 1, at, checkpoint_id=f"c{at}", memory=False)
             assert body_pids(hostd, mid) == pids and await read(hostd, mid, "file") == "kept", said
-            assert remains(hostd.state) == [], said
+            await nothing_remains(hostd.state, said)
             names = [row["checkpoint_id"] for row in (await hostd.observe(mid))["checkpoints"]]
             assert names in ([], [f"c{at}"]), "whole or not at all"
             await result(hostd, mid, "capture", checkpoint_id=f"c{at}", memory=False)
@@ -82,7 +82,7 @@ async def test_capture_and_drop() -> None:
         async def drop(at: int) -> str:
             await result(hostd, mid, "capture", checkpoint_id="d", memory=False)
             said = await dies_in(hostd, mid, "drop", 1, at, checkpoint_id="d")
-            assert remains(hostd.state) == [], said
+            await nothing_remains(hostd.state, said)
             await result(hostd, mid, "drop", checkpoint_id="d")
             assert (await hostd.observe(mid))["checkpoints"] == []
             return said
@@ -109,7 +109,7 @@ async def test_rollback(running: bool) -> None:
             said = await dies_in(hostd, mid, "rollback", generation, at, checkpoint_id="c", memory=False)
             phase = (await hostd.observe(mid))["phase"]
             assert phase == "stopped" or (running and phase == "running"), (said, phase)
-            assert remains(hostd.state) == [], said
+            await nothing_remains(hostd.state, said)
             await hostd.operate(mid, "boot", generation)
             assert await read(hostd, mid, "file") in ("then", "now"), said
             await result(hostd, mid, "rollback", generation, checkpoint_id="c", memory=False)
@@ -136,7 +136,7 @@ async def test_clone() -> None:
             await result(hostd, one, "clone", **asked)
             await hostd.operate(one, "boot", 1)
             assert await read(hostd, one, "file") == "shared", said
-            assert remains(hostd.state) == [], said
+            await nothing_remains(hostd.state, said)
             await hostd.operate(one, "destroy", 1)
             return said
 
@@ -154,7 +154,7 @@ async def test_a_rest_a_wake_and_a_rollback_with_memory() -> None:
         async def in_one_of(said: str, *phases: str) -> str:
             phase = str((await hostd.observe(mid))["phase"])
             assert phase in phases, said
-            await eventually(lambda: nothing_remains(hostd), f"{said}: {remains(hostd.state)}")
+            await nothing_remains(hostd.state, said)
             return phase
 
         async def up() -> None:
@@ -199,7 +199,3 @@ async def test_a_rest_a_wake_and_a_rollback_with_memory() -> None:
         assert len(await at_every_step(hostd, wake)) >= 6
         assert len(await at_every_step(hostd, rollback)) >= 8
         assert await hostd.facts(mid, "machine.memory_dropped") == [], "no memory was given up on the way"
-
-
-async def nothing_remains(hostd: Hostd) -> bool:
-    return remains(hostd.state) == []

@@ -16,7 +16,7 @@ import pytest_asyncio
 from sandboxes.linux import checksums
 from tests.host.client import Hostd, clear_away, eventually, new_folder, new_id
 from tests.host.test_pasts_killed import MOST_STEPS, dies_in
-from tests.remains import remains
+from tests.remains import nothing_remains
 
 pytestmark = pytest.mark.vm
 UP_S = 900.0
@@ -48,7 +48,7 @@ async def hostd(made: Hostd) -> AsyncIterator[Hostd]:
     try:
         for machine in (await made.call("GET", "/v1/machines")).json["results"]:
             await made.operate(machine["machine_id"], "destroy", machine["generation"])
-        assert [what for what in remains(made.state) if "template" not in what] == []
+        await nothing_remains(made.state, but="template")
     finally:
         await made.close()
 
@@ -206,10 +206,6 @@ async def counts_on(hostd: Hostd, mid: str, counter: str) -> None:
     assert lines == list(range(lines[0], lines[0] + len(lines)))
 
 
-async def settled(hostd: Hostd) -> bool:
-    return not remains(hostd.state)
-
-
 async def test_hostd_killed_in_the_middle_of_a_rest_or_a_wake_loses_neither_memory_nor_files(hostd: Hostd):
     mid, counter = await counting(hostd)
     # (operation, the step at which hostd dies, what the next one finds)
@@ -227,7 +223,7 @@ async def test_hostd_killed_in_the_middle_of_a_rest_or_a_wake_loses_neither_memo
         assert said and await phase(hostd, mid) == phase_then, (kind, said, hostd.log[-3000:])
         if phase_then == "running":
             await counts_on(hostd, mid, counter)
-        await eventually(lambda: settled(hostd), f"all is settled: {remains(hostd.state)}", 60)
+        await nothing_remains(hostd.state, said)
 
 
 async def test_hostd_killed_at_any_step_of_a_rollback_with_memory_leaves_one_of_two_pasts(
@@ -250,7 +246,7 @@ async def test_hostd_killed_at_any_step_of_a_rollback_with_memory_leaves_one_of_
         now = await phase(hostd, mid)
         found.append(now)
         assert len(found) < MOST_STEPS, said
-        assert await settled(hostd), (said, remains(hostd.state))
+        await nothing_remains(hostd.state, said)
         await is_one_of_two_pasts(hostd, mid, generation, now, said)
     assert len(found) >= 12 // stride and {"running", "parked"} <= set(found), found
     assert stride > 1 or "stopped" in found, found

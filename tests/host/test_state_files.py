@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.host.client import Hostd, body_pids, eventually, new_id, running_hostd
+from tests.host.client import Hostd, body_pids, new_id, running_hostd
 from tests.host.test_checkpoints import home, put, read, refusal, result
-from tests.remains import remains
+from tests.remains import nothing_remains
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "emptied": lambda path: os.truncate(path, 0),
@@ -65,7 +65,7 @@ async def test_one_unreadable_state_file_is_named_and_costs_nobody_his_disk(host
     assert (await hostd.call("GET", "/v1/machines")).status == 200
     assert {mid: body_pids(hostd, mid) for mid in before} == before, "a body is found by its mark, and goes on"
     assert (await hostd.exec(unhurt, "cat file"))["stdout"] == "kept"
-    assert remains(hostd.state) == []
+    await nothing_remains(hostd.state)
 
     seen = await hostd.observe(ran)
     assert (seen["phase"], seen["end_reason"]) == ("stopped", "record_lost")
@@ -89,7 +89,7 @@ async def test_one_unreadable_state_file_is_named_and_costs_nobody_his_disk(host
     assert (await hostd.exec(exec_of, "echo two"))["stdout"] == "two\n"
     await result(hostd, noted, "kill", 2)
     assert body_pids(hostd, noted) == []
-    assert remains(hostd.state) == []
+    await nothing_remains(hostd.state)
 
 
 async def up_again_after(hostd: Hostd, mid: str, generation: int) -> None:
@@ -108,7 +108,8 @@ async def test_what_a_dead_hostd_was_writing_is_cleared_away(hostd: Hostd):
     look = at / "checkpoints" / "look-0123"
     look.mkdir()
     await hostd.start()
-    assert remains(hostd.state) == [] and not look.exists()
+    await nothing_remains(hostd.state)
+    assert not look.exists()
     await up_again(hostd, mid)
 
 
@@ -125,7 +126,7 @@ async def test_a_power_cut_is_everything_killed_at_once(hostd: Hostd):
             kill(pid)
     (hostd.state / "boot.json").write_text('{"boot_id": "the boot before this one"}')
     await hostd.start()
-    assert remains(hostd.state) == []
+    await nothing_remains(hostd.state)
     for mid, phases in ((ran, ("dead", "parked")), (slept, ("parked",)), (busy, ("dead",))):
         seen = await hostd.observe(mid)
         assert seen["phase"] in phases, seen
@@ -134,11 +135,7 @@ async def test_a_power_cut_is_everything_killed_at_once(hostd: Hostd):
         assert await read(hostd, mid, "file") == "kept"
     whole = [row["checkpoint_id"] for row in (await hostd.observe(busy))["checkpoints"]]
     assert whole in (["c"], ["c", "half"])
-
-    async def nothing_is_left() -> bool:
-        return remains(hostd.state) == []
-
-    await eventually(nothing_is_left, "wakes are settled")
+    await nothing_remains(hostd.state, "wakes are settled")
 
 
 def kill(pid: int) -> None:

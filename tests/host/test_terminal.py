@@ -27,7 +27,7 @@ class Client:
         self.frames: list[tuple[int, Any]] = []
         self.closed = False
 
-    async def step(self, timeout_s: float = 20.0) -> tuple[int, Any] | None:
+    async def step(self, timeout_s: float = 60) -> tuple[int, Any] | None:
         """The next frame; None at the end."""
         message = await self.socket.receive(timeout=timeout_s)
         if message.type is not aiohttp.WSMsgType.BINARY:

@@ -79,7 +79,7 @@ async def test_a_real_machine_boots_works_outlives_hostd_dies_and_keeps_its_file
             await again.type("exit 5\n")
             assert await again.until_frame(OUTCOME) == {"kind": "exited", "code": 5}
 
-        timed_out = await hostd.exec(mid, "setsid sh -c 'sleep 321' & trap '' TERM; echo early; sleep 321", timeout_s=1)
+        timed_out = await hostd.exec(mid, "setsid sh -c 'sleep 321' & trap '' TERM; echo early; sleep 321", timeout_s=5)
         assert (timed_out["outcome"], timed_out["stdout"]) == ({"kind": "timed_out"}, "early\n")
         assert (await hostd.exec(mid, "pgrep -f 'sleep 32[1]' || echo none"))["stdout"] == "none\n"
 

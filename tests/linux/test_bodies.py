@@ -170,7 +170,7 @@ def processes_with(word: str) -> list[str]:
     return found
 
 
-async def until(condition, timeout_s: float = 20.0) -> None:
+async def until(condition, timeout_s: float = 60) -> None:
     deadline = asyncio.get_running_loop().time() + timeout_s
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "never became true"

@@ -114,7 +114,7 @@ def test_down_ends_what_a_killed_supervisor_left(running: Running) -> None:
     supervisor, gateway = running.process("supervisor"), running.process("gateway")
     assert supervisor is not None and gateway is not None
     supervisor.signal(signal.SIGKILL)
-    assert pids.wait_gone(supervisor, 10)
+    assert pids.wait_gone(supervisor, 60)
     assert gateway.alive()
     assert running.berth("down").returncode == 0
     assert not gateway.alive()

@@ -14,7 +14,7 @@ import httpx
 
 from tests import forking
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def until(what: str, look: Any, deadline_s: float = DEADLINE_S) -> Any:
@@ -57,11 +57,11 @@ class Hostd:
 
     def get(self, path: str) -> dict[str, Any]:
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://h") as client:
-            return dict(client.get(path, timeout=10).json())
+            return dict(client.get(path, timeout=60).json())
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://h") as client:
-            return dict(client.post(path, json=body, timeout=30).json())
+            return dict(client.post(path, json=body, timeout=60).json())
 
     def phase(self, machine_id: str) -> str:
         return str(self.get(f"/v1/machines/{machine_id}")["phase"])
@@ -100,4 +100,4 @@ class Hostd:
             return
         self.clear()
         self.process.terminate()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)

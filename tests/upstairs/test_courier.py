@@ -109,7 +109,7 @@ def test_the_courier_outlives_hostds_restarts_and_writes_each_fact_once(running_
             running_hostd.start()
     finally:
         stop.set()
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     assert Event.objects.filter(kind="exec.ended").count() == 3
     assert Event.objects.filter(kind="exec.started").count() == 3
     running_hostd.clear()

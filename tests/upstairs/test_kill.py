@@ -7,6 +7,7 @@ process is dealt at several of them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -24,9 +25,9 @@ from sandboxes import errors, signals
 from sandboxes.hostlink import HostLink
 from sandboxes.lifecycle import OperationKind
 from sandboxes.models import Lease, PlanRun, Sandbox
-from tests.remains import leases_left, remains
+from tests.remains import leases_left, nothing_remains
 from tests.upstairs.conftest import actor, converge, make, person
-from tests.upstairs.hostd import Hostd, until
+from tests.upstairs.hostd import Hostd
 from workspaces import reconcile, services
 from workspaces.models import Event, User, Workspace
 
@@ -93,8 +94,7 @@ def no_phantoms(hostd: Hostd) -> None:
     assert set(hostd.live()) <= known, "a machine that nobody owns"
     assert set(Sandbox.objects.values_list("pk", flat=True)) <= known
     assert leases_left() == []
-    # A park is answered when nothing can be lost any more; its body ends after that.
-    until("nothing remains", lambda: remains(hostd.folder / "state") == [])
+    asyncio.run(nothing_remains(hostd.folder / "state"))
 
 
 @pytest.mark.django_db
