@@ -66,7 +66,8 @@ def python(instance: Instance) -> Stages:
                                                     "--dry-run")),
         # Once, not by each of the thousand programs that the tests start: not all of those may write here.
         ("bytecode", lambda: program(instance, PYTHON, "-m", "compileall", "-q", *TYPED)),
-        ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", *TYPED)),
+        ("mypy", lambda: program(instance, PYTHON, "-m", "mypy", "--cache-dir",
+                                 str(instance.cache / "mypy"), *TYPED)),
     ]
 
 

@@ -21,7 +21,7 @@ from tests.upstairs.test_schema import CHECKS, strategy_of
 from workspaces.api.errors import STATUS
 
 pytestmark = pytest.mark.stack
-EXAMPLES = 8
+EXAMPLES = 5
 #: A person of its own, whose quota bounds what the generated requests may make.
 WHO = "contract"
 #: Nothing of what is tried is worth waiting for, and two forks show what twenty would.

@@ -95,7 +95,7 @@ def object_of(name: str, reply: httpx.Response) -> str:
 
 
 def test_every_post_that_makes_or_changes_something_takes_a_key(stack: Stack) -> None:
-    document = httpx.get(f"{stack.base_url}/api/v1/schema/").json()
+    document = httpx.get(f"{stack.base_url}/api/v1/schema/", timeout=60).json()
     posts = {item["post"]["operationId"]: item["post"] for item in document["paths"].values() if "post" in item}
     keyed = {name for name, said in posts.items()
              if any(one["name"] == "Idempotency-Key" for one in said.get("parameters", []))}

@@ -37,7 +37,8 @@ def test_a_token_is_made_shown_once_used_and_revoked(
     expect(row).to_contain_text(workspace["name"])
     expect(row).to_contain_text("never used")
     expect(row).to_contain_text(re.compile("ends (tomorrow|in)"))
-    program = httpx.Client(base_url=f"{stack.base_url}/api/v1", headers={"Authorization": f"Bearer {secret}"})
+    program = httpx.Client(base_url=f"{stack.base_url}/api/v1", headers={"Authorization": f"Bearer {secret}"},
+                           timeout=60)
     assert program.get(f"/workspaces/{workspace['id']}").status_code == 200
     assert program.post(f"/workspaces/{workspace['id']}/stop").json()["code"] == "scope_missing"
     for scheme in ("light", "dark"):

@@ -136,7 +136,7 @@ def test_somebody_elses_workspace_looks_like_none(
 @pytest.fixture
 def crowd(stack: Stack, browser: Browser, session_state: object, watch: Watch) -> Iterator[Page]:
     """The page of an admin who owns 130 workspaces, with room for one more that is small."""
-    with httpx.Client(base_url=f"{stack.base_url}/api/v1",
+    with httpx.Client(base_url=f"{stack.base_url}/api/v1", timeout=60,
                       headers={"Authorization": f"Bearer {stack.token('crowd', '--admin')}"}) as api:
         terms = {"workspaces": {"value": 200}, "disk_gib": {"value": 5000}, "memory_mib": {"value": 1024},
                  "standby_after_s": {"upper_bound": 3600, "value": 900}}

@@ -59,13 +59,13 @@ class World:
         return guest
 
     async def nothing_but(self, *machine_ids: str) -> None:
-        """No body, namespace, group or user id of this instance but these machines'."""
+        """Once no body, namespace, group or user id of this instance is there but these machines'."""
         known = set(machine_ids)
-        assert set(marked_bodies(self.instance)) == known
-        assert netns.machines(self.instance) <= known
-        assert Groups(self.instance).machines() <= known
+        await until(lambda: set(marked_bodies(self.instance)) == known)
+        await until(lambda: netns.machines(self.instance) <= known)
+        await until(lambda: Groups(self.instance).machines() <= known)
         uids = self.state_dir / "qemu" / "uids"
-        assert {path.read_text() for path in uids.glob("*")} <= known
+        await until(lambda: {path.read_text() for path in uids.glob("*")} <= known)
 
     async def end(self) -> None:
         for link in self.links:

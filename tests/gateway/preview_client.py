@@ -131,7 +131,8 @@ def hop(stack: Stack, preview: Preview, session: str, target: str = "/page") -> 
     to = httpx.URL(led.headers["Location"])
     assert (to.host, to.port, to.path) == ("localhost", stack.port, "/previews/sign-in")
     signed = httpx.get(f"{stack.base_url}{to.raw_path.decode()}",
-                       headers={"Host": f"localhost:{stack.port}", "Cookie": f"berth_session={session}"})
+                       headers={"Host": f"localhost:{stack.port}", "Cookie": f"berth_session={session}"},
+                       timeout=60)
     assert signed.status_code == 303, signed.text
     back = httpx.URL(signed.headers["Location"])
     assert f"{back.scheme}://{back.netloc.decode()}" == preview.origin

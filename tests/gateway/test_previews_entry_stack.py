@@ -57,15 +57,18 @@ def test_the_hop_leads_nowhere_else_and_to_nobody_elses(stack: Stack, program: P
                f"{program.port}--{program.workspace}.preview.localhost.evil", "0--" + program.workspace,
                f"65536--{program.workspace}", f"{program.port}--{program.workspace}\r\nX: y", "", "javascript:alert(1)",
                program.host):
-        said = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": to, "path": "/"}, headers=cookie)
+        said = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": to, "path": "/"}, headers=cookie,
+                         timeout=60)
         assert said.status_code == 403 and "Location" not in said.headers, to
     label = f"{program.port}--{program.workspace}"
-    theirs = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": label}, headers=cookie)
-    nobodys = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": "80--" + "a" * 20}, headers=cookie)
+    theirs = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": label}, headers=cookie, timeout=60)
+    nobodys = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": "80--" + "a" * 20}, headers=cookie,
+                       timeout=60)
     assert theirs.status_code == nobodys.status_code == 403 and theirs.text == nobodys.text, "they look alike"
     anna = {"Cookie": f"berth_session={session_of(stack, 'anna')}"}
     for path in ("//evil.example/x", "/\\evil.example", "https://evil.example", "/a\r\nSet-Cookie: x=1"):
-        led = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": label, "path": path}, headers=anna)
+        led = httpx.get(f"{stack.base_url}/previews/sign-in", params={"to": label, "path": path}, headers=anna,
+                        timeout=60)
         to = httpx.URL(led.headers["Location"])
         entered = Preview(stack, program.workspace, program.port).get(to.raw_path.decode())
         kept = {"Cookie": entered.headers["Set-Cookie"].partition(";")[0]}
@@ -151,15 +154,15 @@ def test_nothing_else_is_reached_by_a_previews_name(stack: Stack, program: Previ
              f"127.0.0.1--{suffix}", f"x.{program.host}", f"{program.port}--{'a' * 19}.preview.localhost",
              f"{program.port}---{suffix}", "preview.localhost"]
     for name in names:
-        said = httpx.get(f"{stack.base_url}/page", headers={"Host": name, **auth})
+        said = httpx.get(f"{stack.base_url}/page", headers={"Host": name, **auth}, timeout=60)
         assert said.status_code in (400, 404) and "Hello" not in said.text, name
     # The gateway itself listens on this machine's 127.0.0.1, which the fake driver's guests share: it is not theirs.
     own = Preview(stack, program.workspace, stack.port, program.token).get("/healthz")
     assert (own.status_code, own.json()["code"]) == (502, "preview_not_listening")
     others = Preview(stack, "a" * 20, program.port, program.token).get("/page")
     assert (others.status_code, others.json()["code"]) == (403, "preview_forbidden")
-    mine = f"Host: {program.host}\r\nAuthorization: Bearer {program.token}\r\n"
-    absolute = program.raw(f"GET http://169.254.169.254/page HTTP/1.1\r\n{mine}Connection: close\r\n\r\n".encode())
+    mine = f"Host: {program.host}\r\nAuthorization: Bearer {program.token}\r\nConnection: close\r\n"
+    absolute = program.raw(f"GET http://169.254.169.254/page HTTP/1.1\r\n{mine}\r\n".encode())
     assert b"Hello from the guest" in absolute, "a target's authority is nobody"
     for smuggled in ("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
                      "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd", "Transfer-Encoding: xchunked\r\n\r\n",
@@ -169,4 +172,5 @@ def test_nothing_else_is_reached_by_a_previews_name(stack: Stack, program: Previ
         assert got.startswith(b"HTTP/1.1 400") or b"400" in got.split(b"\r\n")[0], (smuggled, got)
     # What looks like the API under a preview's name is the program's.
     assert program.get(f"/api/v1/workspaces/{program.workspace}/files").json()["method"] == "GET"
-    assert httpx.get(f"{stack.base_url}/api/v1/me", headers={"Cookie": "berth_preview=x"}).status_code == 401
+    me = httpx.get(f"{stack.base_url}/api/v1/me", headers={"Cookie": "berth_preview=x"}, timeout=60)
+    assert me.status_code == 401
