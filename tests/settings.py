@@ -17,6 +17,8 @@ if "BERTH_TEST_ROOT" not in os.environ or os.environ.get("BERTH_TEST_WORKER", ""
     os.environ["BERTH_TEST_WORKER"] = _worker
     os.environ["BERTH_TEST_ROOT"] = tempfile.mkdtemp(prefix="berth-test-")
     os.environ["BERTH_TEST_OWNER"] = str(os.getpid())
+    # Of the whole run: workers have it from who started them.
+    os.environ.setdefault("BERTH_TEST_TEMPLATES", os.environ["BERTH_TEST_ROOT"] + "/templates")
     os.environ["BERTH_DATA"] = os.environ["BERTH_TEST_ROOT"] + "/data"
     Path(os.environ["BERTH_DATA"]).mkdir()
 

@@ -31,6 +31,7 @@ import pytest
 from sandboxes.drivers import records
 from sandboxes.linux import names
 from tests.forking import Forked, Nursery
+from tests.machine_template import lay_into
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = ("redis", "hostd", "worker", "beat", "courier", "daphne", "gateway")
@@ -208,6 +209,8 @@ class Stack:
         for folder in ("run", "log", "host", "cache/images"):
             (self.data / folder).mkdir(parents=True, exist_ok=True)
         self.manage("migrate", "--verbosity", "0")
+        if self.cache is not None:
+            lay_into(self.data / "host", self.cache)
         self.start("redis")
         until((self.data / "run" / "redis.sock").exists, "redis listens")
         for name in self.order[1:self.order.index("hostd") + 1]:

@@ -12,6 +12,7 @@ import pytest
 from sandboxes.guest.image.build import ensure
 from sandboxes.spec import ImageSet
 from tests.drivers.world import World
+from tests.machine_template import lay_into
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +21,9 @@ def images(cache: Path) -> ImageSet:
 
 
 @pytest.fixture(scope="session")
-def qemu_state():
+def qemu_state(cache: Path, images: ImageSet):
     folder = Path(tempfile.mkdtemp(prefix="bd-qemu-"))
+    lay_into(folder, cache)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

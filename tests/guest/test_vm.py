@@ -22,6 +22,7 @@ from sandboxes.guest.image.build import ensure
 from sandboxes.guest.link import GuestLink
 from sandboxes.spec import ImageSet, MachineSpec
 from tests.guest.guest import DEADLINE_S, Guest, b64
+from tests.machine_template import lay_into
 
 pytestmark = pytest.mark.vm
 MACHINE_ID = "0123456789abcdef" * 2
@@ -34,8 +35,9 @@ def images(cache: Path) -> ImageSet:
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory):
+def state(cache: Path, tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("guest-vm")
+    lay_into(folder, cache)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

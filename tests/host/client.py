@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 
 from tests import forking
+from tests.machine_template import lay_into
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 DEADLINE_S = 60.0
@@ -65,6 +66,8 @@ class Hostd:
         return self.log_file.read_text()
 
     async def start(self, deadline_s: float = DEADLINE_S) -> None:
+        if self.driver != "fake":
+            await asyncio.to_thread(lay_into, self.state, self.images)
         self.process = forking.hostd(self.module, ["--state", str(self.state), "--socket", str(self.socket), "--images",
                                                    str(self.images), "--driver", self.driver, *self.options],
                                      {**os.environ, **self.env}, self.log_file)
