@@ -28,7 +28,7 @@ CHANGING = ("creating", "waking", "parking", "stopping", "restoring", "deleting"
 
 
 @given(any_facts)
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_every_combination_of_facts_has_a_visible_state_and_a_next_plan(facts: Facts) -> None:
     state, reason = visible(facts)
     assert state in STATES and isinstance(reason, str)
@@ -36,7 +36,7 @@ def test_every_combination_of_facts_has_a_visible_state_and_a_next_plan(facts: F
 
 
 @given(any_facts)
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_a_deleted_workspace_is_never_started_and_always_seen_as_such(facts: Facts) -> None:
     gone = Facts(**{**facts.__dict__, "intent": "deleted"})
     assert visible(gone)[0] in ("deleting", "deleted")
@@ -46,7 +46,7 @@ def test_a_deleted_workspace_is_never_started_and_always_seen_as_such(facts: Fac
 
 
 @given(any_facts)
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_a_body_that_should_not_run_is_never_left_alone(facts: Facts) -> None:
     unwanted = facts.intent != "running" or facts.failed_reason or not facts.host_open
     if facts.phase in LIVE and unwanted and not facts.capture and not facts.restore:
@@ -55,7 +55,7 @@ def test_a_body_that_should_not_run_is_never_left_alone(facts: Facts) -> None:
 
 
 @given(any_facts)
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_a_state_that_says_changing_has_something_to_do(facts: Facts) -> None:
     """No pending state sticks: where people see change, reconcile has a next step."""
     if visible(facts)[0] in CHANGING:
@@ -105,7 +105,7 @@ def carried_out(facts: Facts, done: Next) -> Facts:
 
 
 @given(any_facts)
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_every_state_settles_in_a_few_plans_and_in_what_was_wanted(facts: Facts) -> None:
     now = facts
     for _ in range(10):
