@@ -20,6 +20,7 @@ import uvloop
 from sandboxes.egress.daemon import privileges
 from sandboxes.egress.daemon.asks import WAIT_S
 from sandboxes.egress.daemon.control import Control
+from sandboxes.egress.daemon.names import LEAST_S
 from sandboxes.egress.daemon.upstream import Upstream, server_of
 
 
@@ -29,7 +30,7 @@ def main() -> int:
     os.umask(0o077)
     listener, upstream = _listener(options.socket), Upstream(options.resolver)
     privileges.drop(options.socket)
-    uvloop.run(_serve(listener, upstream, options.ask_wait_s))
+    uvloop.run(_serve(listener, upstream, options))
     return 0
 
 
@@ -39,6 +40,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--resolver", type=server_of, action="append", metavar="ADDRESS[:PORT]",
                         help="where names are asked for; may be repeated (default: as /etc/resolv.conf says)")
     parser.add_argument("--ask-wait-s", type=float, default=WAIT_S, help="how long a connection waits for a member")
+    parser.add_argument("--usable-s", type=float, default=LEAST_S,
+                        help="how long an address may be used for its name at least before it is asked for again")
     return parser.parse_args(arguments)
 
 
@@ -51,11 +54,11 @@ def _listener(path: Path) -> socket.socket:
     return listener
 
 
-async def _serve(listener: socket.socket, upstream: Upstream, ask_wait_s: float) -> None:
+async def _serve(listener: socket.socket, upstream: Upstream, options: argparse.Namespace) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    control = Control(upstream, ask_wait_s)
+    control = Control(upstream, options.ask_wait_s, options.usable_s)
     control.serve(listener)
     logging.getLogger("berth.egress").info("egressd is ready")
     await stop.wait()

@@ -11,5 +11,5 @@ from tests.egress.town import Town, running_town
 
 @pytest.fixture(scope="session")
 def town() -> Iterator[Town]:
-    with running_town("--ask-wait-s", "3") as running:
+    with running_town("--ask-wait-s", "3", "--usable-s", "1") as running:
         yield running

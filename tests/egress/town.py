@@ -69,6 +69,13 @@ def until(true: Callable[[], T], what: str, deadline_s: float = DEADLINE_S) -> T
     return value
 
 
+def _words(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 @dataclass
 class Town:
     folder: Path
@@ -146,6 +153,12 @@ class Town:
             return await work
 
         return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(DEADLINE_S)
+
+    def open_files(self) -> int:
+        """Of egressd."""
+        found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()
+                 and str(self.socket).encode() in _words(entry)]
+        return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in found)
 
     @property
     def log(self) -> str:

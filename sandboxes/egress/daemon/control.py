@@ -27,6 +27,7 @@ from typing import Any
 from sandboxes.egress.daemon.asks import WAIT_S, Ask
 from sandboxes.egress.daemon.journal import Journal
 from sandboxes.egress.daemon.machine import Doors, Machine, World
+from sandboxes.egress.daemon.names import LEAST_S
 from sandboxes.egress.daemon.upstream import Upstream
 from sandboxes.egress.policy import Document, Invalid, parse_document
 from sandboxes.egress.wire import Message, Wire
@@ -38,12 +39,12 @@ GATHER_S = 0.05
 class Control:
     """All machines, and the connection to hostd when there is one."""
 
-    def __init__(self, upstream: Upstream, ask_wait_s: float = WAIT_S) -> None:
+    def __init__(self, upstream: Upstream, ask_wait_s: float = WAIT_S, usable_s: float = LEAST_S) -> None:
         self.machines: dict[str, Machine] = {}
         self._wire: Wire | None = None
         self._journal = Journal(self._ring)
         self._sending: asyncio.TimerHandle | None = None
-        self._world = World(upstream, self._journal, time.monotonic, self._asked, ask_wait_s)
+        self._world = World(upstream, self._journal, time.monotonic, self._asked, ask_wait_s, usable_s)
 
     def serve(self, listener: socket.socket) -> None:
         listener.setblocking(False)

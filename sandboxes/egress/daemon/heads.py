@@ -43,7 +43,7 @@ class Requests:
         self._judge = judge
         self._reading = _reader()
         self._chunked = False
-        self._ended = False
+        self._asks_upgrade = False
         self.raw = False
         #: An upgrade is asked for: nothing of the client's goes on until the server's answer begins.
         self.awaits_answer = False
@@ -104,7 +104,7 @@ class Requests:
         if head.upgrade == "h2c":
             headers = _without_upgrade(headers)
         elif head.upgrade:
-            self.awaits_answer = True
+            self._asks_upgrade = True
         lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.http_version),
                  *(b"%b: %b" % (name, value) for name, value in headers), b"", b""]
         return b"\r\n".join(lines)
@@ -114,6 +114,7 @@ class Requests:
 
     def _next_request(self) -> None:
         rest, _ = self._reading.trailing_data
+        self.awaits_answer, self._asks_upgrade = self._asks_upgrade, False
         self._reading = _reader()
         if self.awaits_answer:
             self._kept += rest

@@ -18,7 +18,7 @@ from sandboxes.egress.daemon import nflog, questions, relay
 from sandboxes.egress.daemon.asks import Ask, Asks
 from sandboxes.egress.daemon.buckets import Bucket, Clock
 from sandboxes.egress.daemon.journal import Journal, Row
-from sandboxes.egress.daemon.names import Names
+from sandboxes.egress.daemon.names import LEAST_S, Names
 from sandboxes.egress.daemon.upstream import Upstream
 from sandboxes.egress.policy import Document, decide
 
@@ -38,6 +38,7 @@ class World:
     clock: Clock
     asked: Callable[[str, Ask], None]
     ask_wait_s: float = 60.0
+    usable_s: float = LEAST_S
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         clock = self.world.clock
-        self.names = Names(clock)
+        self.names = Names(clock, self.world.usable_s)
         self.bytes = Bucket(self.document.limits.bytes_per_s, clock)
         self.questions = Bucket(self.document.limits.dns_per_s, clock, burst_s=2.0)
         self.asks = Asks(clock, lambda ask: self.world.asked(self.machine_id, ask), self.world.ask_wait_s)

@@ -23,8 +23,8 @@ PRETENDED_FIRST = int(IPv4Address("198.18.0.1"))
 
 
 class Names:
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, least_s: float = LEAST_S) -> None:
+        self._clock, self._least_s = clock, least_s
         #: (address, name) -> until when; the least recently learned first.
         self._until: OrderedDict[tuple[IPv4Address, str], float] = OrderedDict()
         self._of: dict[IPv4Address, set[str]] = {}
@@ -33,7 +33,7 @@ class Names:
         self._next = PRETENDED_FIRST
 
     def learn(self, name: str, addresses: Iterable[IPv4Address], ttl_s: float) -> None:
-        until = self._clock() + min(max(ttl_s, LEAST_S), LONGEST_S)
+        until = self._clock() + min(max(ttl_s, self._least_s), LONGEST_S)
         for address in addresses:
             self._until[address, name] = until
             self._until.move_to_end((address, name))

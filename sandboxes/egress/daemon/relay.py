@@ -169,10 +169,11 @@ class Relay:
     def side_lost(self, side: Side) -> None:
         """One is gone: the other was closed after it had said all, or is broken off."""
         other = self._world if side is self._guest else self._guest
+        if self._refused is not None and side is self._world:
+            return self._end()  # it was broken off here; the guest is being told
         if not (self._guest.ended and self._world.ended):
             other.reset()
-        if other.lost or other.transport is None:
-            self._end()
+        return self._end() if other.lost or other.transport is None else None
 
     def side_failed(self, side: Side, error: Exception) -> None:
         reason = error.reason if isinstance(error, heads.Refused) else "protocol"
