@@ -56,7 +56,7 @@ async def test_a_machine_reaches_what_it_may_and_root_in_it_nothing_else(cache: 
     with running_town(alone=False) as town:
         town.servers.names.update({"a.test": (30, [ORIGIN]), "evil.test": (30, [OTHER])})
         options = ("--egress", str(town.socket))
-        async with running_hostd("qemu", images=cache / "images", options=options) as hostd:
+        async with running_hostd("qemu", images=cache, options=options) as hostd:
             mid = new_id()
             await put(hostd, mid, 1, RULES)
             await boot(hostd, mid, 1, "create_disk")
@@ -102,8 +102,8 @@ async def root_gets_nothing_past(hostd: Hostd, mid: str, town: Town) -> None:
 
 
 async def an_open_connection_is_cut(hostd: Hostd, mid: str) -> None:
-    pouring = await hostd.exec(mid, "exec 3<>/dev/tcp/a.test/9000; echo 900000000000 >&3; cat <&3 >/dev/null; echo over",
-                               background=True)
+    pouring = await hostd.exec(mid, "exec 3<>/dev/tcp/a.test/9000; echo 900000000000 >&3; cat <&3 >/dev/null; "
+                                    "echo over", background=True)
     await eventually(lambda: _flows(hostd, mid), "bytes flow")
     await put(hostd, mid, 2, {"mode": "deny-all"})
     ended = await hostd.end_of(mid, pouring["id"])
