@@ -45,9 +45,12 @@ class NetLog:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._current.exists() and self._current.stat().st_size > self._file_bytes:
             self._current.replace(self._former)
-        descriptor = os.open(self._current, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._current, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            durable.append_all(descriptor, data, os.fstat(descriptor).st_size, "the network log")
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                data = b"\n" + data  # behind what a dead hostd did not finish
+            durable.append_all(descriptor, data, size, "the network log")
         finally:
             os.close(descriptor)
 
