@@ -22,7 +22,7 @@ Bench = Callable[[Stage], list[Figure]]
 #: name -> driver of its stage. Benches of one driver share one instance.
 BENCHES = {"create": "auto", "start": "auto", "exec": "auto", "terminal": "auto", "memory": "auto",
            "wake": "auto", "standby": "auto", "checkpoint": "auto", "restore": "auto", "fork": "auto",
-           "files": "auto", "preview": "auto", "page": "auto", "peers": "fake",
+           "files": "auto", "preview": "auto", "page": "auto", "peers": "fake", "network": "fake",
            "exec_rate": "fake", "exec_crowd": "fake", "stream": "fake", "list": "fake", "reconcile": "fake"}
 #: `exec` is a word of Python's own.
 MODULES = {"exec": "round_trip"}
