@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def town() -> Iterator[Town]:
             _ip("-n", name, "address", "add", f"{address}/24", "dev", "wide")
         made = Town(word, world, _client(Path(folder), loop), loop)
         for kind, port, serve in ((socket.SOCK_STREAM, PORT, _pour), (socket.SOCK_DGRAM, 53, _answer)):
-            served = made.inside(hosts, lambda kind=kind, port=port: _bound(kind, port))
+            served = made.inside(hosts, partial(_bound, kind, port))
             stack.callback(served.close)
             threading.Thread(target=serve, args=(served,), daemon=True).start()
         process = subprocess.Popen(
