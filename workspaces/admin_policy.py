@@ -5,6 +5,7 @@ The terms themselves are checked by `policy.refusals`, as the API's are.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -36,16 +37,16 @@ class PolicyForm(Form):
         super().__init__(*args, **kwargs)
         for name in policy.KINDS:
             said = self.instance.terms.get(name, {})
-            for suffix, word in (("", "value"), (BOUND, "upper_bound")):
+            for suffix, word in _words(name):
                 self.fields[name + suffix] = forms.CharField(
-                    required=False, label=name + (" at most" if suffix else ""), initial=_spoken(said, word),
-                    help_text="" if suffix else "Empty: inherited. A number, or: never.")
+                    required=False, label=name + (" at most" if suffix else ""), initial=_spoken(name, said, word),
+                    help_text="" if suffix else f"Empty: inherited. {_form(name)}")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        terms: dict[str, dict[str, int | None]] = {}
+        terms: dict[str, dict[str, Any]] = {}
         for name in policy.KINDS:
-            for suffix, word in (("", "value"), (BOUND, "upper_bound")):
+            for suffix, word in _words(name):
                 self._take(cleaned, terms, name, suffix, word)
         for name, why in policy.refusals(terms).items():
             self.add_error(name, why)
@@ -61,9 +62,13 @@ class PolicyForm(Form):
         if Policy.objects.filter(pk=Policy(group=group, user=user).key()).exists():
             raise forms.ValidationError("There is one for it already; change that one.")
 
-    def _take(self, cleaned: dict[str, Any], terms: dict[str, dict[str, int | None]], name: str, suffix: str,
+    def _take(self, cleaned: dict[str, Any], terms: dict[str, dict[str, Any]], name: str, suffix: str,
               word: str) -> None:
-        text = str(cleaned.get(name + suffix) or "").strip().lower()
+        text = str(cleaned.get(name + suffix) or "").strip()
+        if policy.KINDS[name] in policy.DOCUMENTS:
+            self._take_document(terms, name, text)
+            return
+        text = text.lower()
         if text in NEVER:
             terms.setdefault(name, {})[word] = None
         elif text.isascii() and text.isdigit():
@@ -71,10 +76,32 @@ class PolicyForm(Form):
         elif text:
             self.add_error(name + suffix, "A number, or: never.")
 
+    def _take_document(self, terms: dict[str, dict[str, Any]], name: str, text: str) -> None:
+        """As the API takes it."""
+        try:
+            if text:
+                terms[name] = {"value": json.loads(text)}
+        except ValueError:
+            self.add_error(name, _form(name))
 
-def _spoken(said: dict[str, Any], word: str) -> str:
+
+def _words(name: str) -> tuple[tuple[str, str], ...]:
+    """The lines of a term: (suffix of the field, word in the terms)."""
+    value = ("", "value")
+    return (value,) if policy.KINDS[name] in policy.DOCUMENTS else (value, (BOUND, "upper_bound"))
+
+
+def _form(name: str) -> str:
+    if policy.KINDS[name] is policy.Kind.EGRESS:
+        return 'JSON: {"mode": "deny-all"}, {"mode": "rules", "rules": [{"domain": "*.example.org"}]}, or null: none.'
+    return 'JSON: ["10.1.2.0/24"].' if policy.KINDS[name] is policy.Kind.RANGES else "A number, or: never."
+
+
+def _spoken(name: str, said: dict[str, Any], word: str) -> str:
     if word not in said:
         return ""
+    if policy.KINDS[name] in policy.DOCUMENTS:
+        return json.dumps(said[word])
     return "never" if said[word] is None else str(said[word])
 
 
@@ -85,7 +112,7 @@ class PolicyAdmin(Base):
     list_select_related = ("group", "user")
 
     def get_fieldsets(self, request: HttpRequest, obj: Policy | None = None) -> Any:
-        lines = [(name, name + BOUND) for name in policy.KINDS]
+        lines = [tuple(name + suffix for suffix, _word in _words(name)) for name in policy.KINDS]
         return [(None, {"fields": ("group", "user"),
                         "description": "Neither group nor user: the default for everybody."}),
                 ("Terms", {"fields": lines})]

@@ -97,7 +97,8 @@ def ask_network(workspace: Workspace, said: Mapping[str, Any]) -> Approval | Non
 
 
 def _ask_along(row: Workspace, same: Approval, ask_id: str) -> Approval:
-    asks = [*same.request.get("asks", ()), ask_id][-MOST_ASKS:]
+    before = [one for one in same.request.get("asks", ()) if one != ask_id]  # a host that restarted asks again
+    asks = [*before, ask_id][-MOST_ASKS:]
     same.request, same.begun_at = {**same.request, "asks": asks}, None
     same.save(update_fields=["request", "begun_at"])
     if same.state != ApprovalState.PENDING:

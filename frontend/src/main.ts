@@ -14,6 +14,7 @@ import "./styles/time.css";
 import "./styles/approvals.css";
 import "./styles/activity.css";
 import "./styles/ports.css";
+import "./styles/network.css";
 import "./styles/header.css";
 import "./styles/people.css";
 import "./styles/picker.css";

@@ -12,6 +12,7 @@ import * as files from "./commands/files";
 import * as holds from "./commands/holds";
 import * as listing from "./commands/listing";
 import * as people from "./commands/people";
+import * as network from "./commands/network";
 import * as ports from "./commands/ports";
 import * as terminals from "./commands/terminals";
 import * as time from "./commands/time";
@@ -93,6 +94,7 @@ export function startWorkspace(context: Context): void {
     members: coalesced(() => { if (store.get().dialog?.kind === "members") void people.loadMembers(context); }, burstMs),
     // Who does not look at them asks nothing; who comes to look asks then.
     ports: coalesced(() => { if (store.get().side === "ports") void ports.load(context); }, burstMs),
+    network: coalesced(() => { if (store.get().side === "network") void network.load(context); }, burstMs),
   };
   store.subscribe(whenRunning(context, id));
   void Promise.all([loadOne(context, id), time.load(context), holds.load(context), approvals.load(context)]);
@@ -145,13 +147,13 @@ function saySudden(context: Context, event: BerthEvent): void {
   raise(context, "error", [what, detail].filter(Boolean).join(" (") + (detail ? ")" : ""));
 }
 
-type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals" | "ports" | "members", (key: string) => void>;
+type Reads = Record<"workspace" | "outlook" | "time" | "holds" | "approvals" | "terminals" | "ports" | "network" | "members", (key: string) => void>;
 
 /** Which facts make the page read what again: the beginning of their kind says it. */
 const readsOf: [string, keyof Reads][] = [
   ["workspace.", "workspace"], ["checkpoint.", "time"], ["checkpoint.", "workspace"], ["workspace.restore", "time"],
   ["hold.", "holds"], ["hold.", "workspace"], ["exec.", "outlook"], ["exec.started", "terminals"],
-  ["approval.", "approvals"], ["port.", "ports"], ["preview.", "ports"], ["workspace.", "ports"], ["member.", "workspace"], ["member.", "members"],
+  ["approval.", "approvals"], ["port.", "ports"], ["preview.", "ports"], ["workspace.", "ports"], ["network.changed", "network"], ["workspace.", "network"], ["member.", "workspace"], ["member.", "members"],
 ];
 
 function received(context: Context, events: BerthEvent[], reads: Reads): void {

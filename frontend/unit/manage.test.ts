@@ -2,8 +2,15 @@
 
 import { describe, expect, it } from "vitest";
 import { fileOf } from "../src/manage/export";
-import { allTerms, changesOf, scopesOf, termsOf, termWords, typedOf, typedTerm } from "../src/manage/terms";
-import type { AuditEntry, Going } from "../src/state/manage";
+import { allTerms, changesOf, scopesOf, termsOf, termWords, typedOf, typedTerm, type TermKind } from "../src/manage/terms";
+import type { AuditEntry, Going, TermValue } from "../src/state/manage";
+import type { Policy } from "../src/state/network";
+
+const rules: Policy = { mode: "rules", rules: [{ domain: "*.a.org" }, { cidr: "203.0.113.0/24", ports: [22, 443] }, { domain: "b.c", ports: [80], methods: ["GET", "HEAD"], path_prefix: "/x" }], ask: true };
+const values: Partial<Record<TermKind, TermValue[]>> = {
+  flag: [0, 1], policy: [{ mode: "deny-all" }, { mode: "allow-all" }, rules, { mode: "rules", rules: [], ask: false }], bound: [null, { mode: "deny-all" }, rules],
+  ranges: [[], ["10.1.2.0/24", "10.2.0.0/16"]],
+};
 
 describe("a typed term", () => {
   it("is read as people write it", () => {
@@ -21,8 +28,8 @@ describe("a typed term", () => {
 
   it("comes back from what is shown of it", () => {
     for (const one of allTerms) {
-      for (const value of one.kind === "flag" ? [0, 1] : [60, 900, 86400, 604800, null]) {
-        expect(typedTerm(one.kind, termWords(one, value))).toBe(value);
+      for (const value of values[one.kind] ?? [60, 900, 86400, 604800, null]) {
+        expect(typedTerm(one.kind, termWords(one, value))).toEqual(value);
       }
     }
   });

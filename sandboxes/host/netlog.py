@@ -16,6 +16,8 @@ from sandboxes.host import durable
 from sandboxes.host.clock import text_of
 
 FILE_BYTES = 4 * 1024 * 1024
+#: In the place of a row's number.
+NEWEST = -1
 Json = dict[str, Any]
 
 
@@ -55,13 +57,13 @@ class NetLog:
             os.close(descriptor)
 
     def page(self, after: int, limit: int, verdict: str) -> Json:
-        """The oldest rows above `after`; of a first look (`after` 0) the newest, oldest first."""
+        """The oldest rows above `after`; of a first look (NEWEST) the newest, oldest first."""
         found, dropped = [], 0
         for line in self._lines():
             dropped += line.get("dropped", 0)
             if line.get("seq", 0) > after and (not verdict or line["verdict"] == verdict):
                 found.append(line)
-        rows = found[:limit] if after else found[-limit:]
+        rows = found[-limit:] if after == NEWEST else found[:limit]
         return {"results": rows, "next": rows[-1]["seq"] if rows else max(after, self._last_seq()), "dropped": dropped}
 
     def _last_seq(self) -> int:

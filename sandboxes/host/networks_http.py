@@ -12,9 +12,10 @@ from aiohttp import web
 from sandboxes.errors import Invalid
 from sandboxes.host import http
 from sandboxes.host.machines import Machines
+from sandboxes.host.netlog import NEWEST
 
 VERDICTS = ("", "allowed", "refused", "asked")
-MOST_ROWS = 200
+MOST_ROWS = 1000
 
 
 class NetworksHttp:
@@ -39,7 +40,7 @@ class NetworksHttp:
     async def log(self, request: web.Request) -> web.StreamResponse:
         """`after` left out: the newest rows there are, oldest first as always."""
         query = http.Query(request)
-        after, limit = query.integer("after", 0), query.integer("limit", 200, low=1, high=MOST_ROWS)
+        after, limit = query.integer("after", NEWEST), query.integer("limit", 200, low=1, high=MOST_ROWS)
         verdict = query.choice("verdict", VERDICTS, "")
         query.done()
         machine = self._machines.registry.find(request.match_info["mid"])

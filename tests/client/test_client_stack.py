@@ -310,6 +310,18 @@ def test_holds_and_tokens(stack: Stack, berth: Berth, one: OneWorkspace) -> None
     assert made.id not in [token.id for token in berth.tokens.list()]
 
 
+def test_a_network_is_read_set_over_what_was_read_and_its_log_looked_at(berth: Berth, one: OneWorkspace) -> None:
+    seen = one.network.get()
+    assert (seen.network, seen.supported, seen.limits["connections"]) == ({"mode": "deny-all"}, False, 256)
+    assert one.network.set(seen.network, revision=seen.revision).revision == seen.revision
+    with pytest.raises(PreconditionFailed):
+        one.network.set(seen.network, revision=seen.revision + 1)
+    with pytest.raises(InvalidRequest) as refused:
+        one.network.set({"mode": "allow-all"})
+    assert "no machine out" in refused.value.errors["mode"][0], "this host is the fake driver's"
+    assert one.network.recent(verdict="refused", limit=5) == list(one.network.log()) == []
+
+
 # -- who awaits has the same -----------------------------------------------------------------------------------------
 
 

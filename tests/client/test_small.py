@@ -11,6 +11,7 @@ import signal
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -39,7 +40,7 @@ from berth_client import (
     config,
     problems,
 )
-from berth_client.cli import endings, say, tars
+from berth_client.cli import endings, networks, say, tars
 from berth_client.cli.completion import candidates
 from berth_client.cli.copies import There, side
 from berth_client.cli.grammar import parsed, parser
@@ -381,6 +382,29 @@ def test_a_commands_own_options_are_its_own() -> None:
     (["create", "n", "--network", "x", "--fr"], ["--from-checkpoint"])])
 def test_words_are_completed_from_the_grammar_itself(words: list[str], found: list[str]) -> None:
     assert candidates(parser(), words) == found
+
+
+@pytest.mark.parametrize(("words", "becomes"), [
+    ([], {"mode": "rules", "rules": [{"domain": "a.org", "ports": [80, 443]}], "ask": False}),
+    (["--mode", "deny-all"], {"mode": "deny-all"}),
+    (["--allow", "A.org", "--allow", "*.b.org:443,80", "--allow", "203.0.113.9:22", "--ask"], {
+        "mode": "rules", "ask": True, "rules": [{"domain": "a.org", "ports": [80, 443]},
+                                                {"domain": "*.b.org", "ports": [80, 443]},
+                                                {"cidr": "203.0.113.9/32", "ports": [22]}]}),
+    (["--forbid", "a.org"], {"mode": "rules", "rules": [], "ask": False}),
+    (["--mode", "rules", "--no-ask"], {"mode": "rules", "rules": [{"domain": "a.org", "ports": [80, 443]}],
+                                       "ask": False})])
+def test_what_a_workspace_may_reach_is_changed_by_words(words: list[str], becomes: dict[str, Any]) -> None:
+    policy = {"mode": "rules", "rules": [{"domain": "a.org", "ports": [80, 443]}], "ask": False}
+    assert networks.changed(policy, parsed(["network", "ws", *words])) == becomes
+
+
+def test_a_destination_that_is_none_is_refused_and_rules_have_a_mode() -> None:
+    for wrong in ("https://a.org", "a.org:x", "a b"):
+        with pytest.raises(problems.BadConfig):
+            networks.rule_of(wrong)
+    with pytest.raises(SystemExit):
+        networks.changed({}, parsed(["network", "ws", "--mode", "allow-all", "--allow", "a.org"]))
 
 
 def archive(*entries: tuple[tarfile.TarInfo, bytes]) -> Iterator[bytes]:

@@ -44,7 +44,8 @@ class Hostd:
 
     def start(self) -> None:
         self.process = forking.hostd(self.module, ["--state", str(self.folder / "state"), "--socket", str(self.socket),
-                                                   "--images", str(self.folder / "images"), "--driver", "fake"],
+                                                   "--images", str(self.folder / "images"), "--driver", "fake",
+                                                   "--egress", str(self.folder / "nobody.sock")],
                                      dict(os.environ), self.folder / "log")
         until("hostd answers", self._answers)
 

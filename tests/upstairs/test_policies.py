@@ -218,6 +218,13 @@ def test_the_admin_site_sets_terms_in_plain_words(root: User) -> None:
     row = Policy.objects.get()
     assert row.pk == "default" and row.changed_by == "root"
     assert row.terms == {"cpus": {"value": 4, "upper_bound": 8}, "running": {"value": None}}
+    assert b"JSON: [" in post("default/change/", network_private="10.0.0.0/8").content
+    assert b"[0]: " in post("default/change/", network_private='["10.0.0.1/8"]').content
+    nets = {"network_bound": "null", "network_private": '["10.0.0.0/8"]', "network_default": '{"mode": "allow-all"}'}
+    assert post("default/change/", **nets).status_code == 302
+    shown = client.get(page + "default/change/", headers={"host": HOST}).content
+    assert b"allow-all" in shown and b"value=\"null\"" in shown
+    assert Policy.objects.get().terms["network_bound"] == {"value": None}
     again = post("add/", cpus="5")
     assert again.status_code == 200 and b"There is one for it already" in again.content
     assert post("default/change/", cpus="5").status_code == 302

@@ -30,6 +30,7 @@ from berth_client.model import (
     Written,
 )
 from berth_client.model_admin import AuditEntry, DryRun, EffectivePolicy, Group, Host, Person, Policy
+from berth_client.model_network import Attempt, Network
 from berth_client.outcome import Exited, Killed, Lost, Outcome, Refused, Signaled, TimedOut, Unknown
 from berth_client.problems import (
     AgentLost,
@@ -70,12 +71,12 @@ from berth_client.terminal import Terminal
 from berth_client.tunnel import Tunnel
 
 __all__ = [
-    "Actor", "AgentLost", "Approval", "ApprovalRefused", "AsyncBerth", "AsyncOneWorkspace", "AuditEntry", "BadAnswer",
-    "BadConfig", "Berth", "BerthError", "Change", "Checkpoint", "Chunk", "Conflict", "DiskFull", "DryRun",
+    "Actor", "AgentLost", "Approval", "ApprovalRefused", "AsyncBerth", "AsyncOneWorkspace", "Attempt", "AuditEntry",
+    "BadAnswer", "BadConfig", "Berth", "BerthError", "Change", "Checkpoint", "Chunk", "Conflict", "DiskFull", "DryRun",
     "EffectivePolicy", "Ended", "Event", "Exec", "ExecConflict", "ExecFailed", "Exited", "File", "FileChanged",
     "FileConflict", "Found", "Group", "GuestRefused", "Hold", "Host", "IdempotencyConflict", "InvalidRequest",
-    "Killed", "Lost", "Match", "Me", "Member", "NameTaken", "NoCapacity", "NoSuchFile", "NotAllowed", "NotFound",
-    "NotSignedIn", "OneWorkspace", "Outcome", "Person", "Policy", "Port", "PreconditionFailed", "Problem",
+    "Killed", "Lost", "Match", "Me", "Member", "NameTaken", "Network", "NoCapacity", "NoSuchFile", "NotAllowed",
+    "NotFound", "NotSignedIn", "OneWorkspace", "Outcome", "Person", "Policy", "Port", "PreconditionFailed", "Problem",
     "QuotaExceeded", "RateLimited", "Refused", "Retry", "ServerFault", "Share", "Signaled", "StateConflict",
     "StreamBroken", "Terminal", "TimedOut", "Token", "TooLarge", "Tunnel", "Unavailable", "Unknown", "Unpacked",
     "Unreachable", "WaitTimeout", "Workspace", "WorkspaceFailed", "Written", "__version__",

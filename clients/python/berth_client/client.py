@@ -16,6 +16,7 @@ from berth_client import config
 from berth_client.act import Awaiting, Waiting
 from berth_client.acts.account import HoldsActs, TokensActs
 from berth_client.acts.checkpoints import CheckpointsActs
+from berth_client.acts.network import NetworkActs
 from berth_client.acts.people import ApprovalsActs, MembersActs
 from berth_client.acts.ports import PortsActs
 from berth_client.acts.workspaces import WORKSPACES, WorkspacesActs
@@ -43,6 +44,10 @@ class Checkpoints(CheckpointsActs, Waiting):
 
 class Ports(PortsActs, Waiting):
     """What listens in a workspace."""
+
+
+class NetworkDoor(NetworkActs, Waiting):
+    """What a workspace may reach, and what it did."""
 
 
 class Holds(HoldsActs, Waiting):
@@ -73,6 +78,10 @@ class AsyncPorts(PortsActs, Awaiting):
     """What listens in a workspace."""
 
 
+class AsyncNetworkDoor(NetworkActs, Awaiting):
+    """What a workspace may reach, and what it did."""
+
+
 class AsyncHolds(HoldsActs, Awaiting):
     """What keeps a workspace awake."""
 
@@ -99,6 +108,7 @@ class OneWorkspace(WorkspaceFeeds):
         self.files = Files(hand, f"{self._at}/files")
         self.checkpoints = Checkpoints(hand, self._at)
         self.ports = Ports(hand, f"{self._at}/ports")
+        self.network = NetworkDoor(hand, f"{self._at}/network")
         self.holds = Holds(hand, f"{self._at}/holds")
         self.members = Members(hand, f"{self._at}/members")
         self.approvals = Approvals(hand, f"{self._at}/approvals")
@@ -115,6 +125,7 @@ class AsyncOneWorkspace(AsyncWorkspaceFeeds):
         self.files = AsyncFiles(hand, f"{self._at}/files")
         self.checkpoints = AsyncCheckpoints(hand, self._at)
         self.ports = AsyncPorts(hand, f"{self._at}/ports")
+        self.network = AsyncNetworkDoor(hand, f"{self._at}/network")
         self.holds = AsyncHolds(hand, f"{self._at}/holds")
         self.members = AsyncMembers(hand, f"{self._at}/members")
         self.approvals = AsyncApprovals(hand, f"{self._at}/approvals")

@@ -1,7 +1,7 @@
 /** The commands that lead somewhere, and those of every page. Part of table.ts. */
 
 import { signOut } from "../api/workspaces";
-import type { State, Theme } from "../state/types";
+import type { Side, State, Theme } from "../state/types";
 import { chooseTheme } from "../views/theme";
 import { afterDraw, type Context } from "./context";
 import * as files from "./files";
@@ -20,8 +20,8 @@ const go: Command[] = [
   { id: "search", title: "Search in files", group: "Go", keys: ["Mod+Shift+F"], applies: onWorkspace, run: search.show },
   { id: "shortcuts", title: "Keyboard shortcuts", group: "Go", keys: ["F1", "?"], applies: always, run: (context) => context.store.dispatch({ type: "dialog.opened", dialog: { kind: "shortcuts" } }) },
   { id: "files", title: "Show files", group: "Go", keys: ["Mod+Shift+E"], applies: onWorkspace, run: files.goToTree },
-  ...(["activity", "time", "ports"] as const).map((side): Command => ({
-    id: side, title: `Show ${side === "activity" ? "Activity" : side === "time" ? "Time" : "Ports"}`, group: "Go", applies: onWorkspace,
+  ...(["activity", "time", "ports", "network"] as const).map((side): Command => ({
+    id: side, title: `Show ${side.charAt(0).toUpperCase()}${side.slice(1)}`, group: "Go", applies: onWorkspace,
     run: (context) => showSide(context, side),
   })),
   { id: "approvals", title: "Go to what waits for approval", group: "Go", applies: (state) => onWorkspace(state) && state.approvals.length > 0, run: () => document.querySelector<HTMLElement>(".approval")?.focus() },
@@ -29,7 +29,7 @@ const go: Command[] = [
   { id: "deny", title: "Deny the request", group: "Go", keys: ["D"], where: "on a request", applies: onWorkspace, run: () => undefined },
 ];
 
-function showSide(context: Context, side: "activity" | "time" | "ports"): void {
+function showSide(context: Context, side: Side): void {
   context.store.dispatch({ type: "pane.shown", pane: side });
   afterDraw(() => document.getElementById(`side-${side}`)?.focus());
 }

@@ -1,7 +1,7 @@
 /** The admins' routes over REST. Called by manage/commands.ts; one function a call, no state. */
 
 import { ask, askJson, idempotencyKey, pathOnly } from "../api/client";
-import type { AuditEntry, Code, Going, Group, Host, Person, PolicySet, TermsSet } from "../state/manage";
+import type { AuditEntry, Code, Going, Group, Host, Person, PolicySet, TermsSet, TermValue } from "../state/manage";
 import type { Terms } from "../state/types";
 
 const root = "/api/v1";
@@ -25,7 +25,7 @@ export const makeCode = (name: string): Promise<Code> => askJson(`${root}/users/
 
 export const listPolicies = async (): Promise<PolicySet[]> => (await askJson<Page<PolicySet>>(`${root}/policies`)).results;
 export const listGroups = async (): Promise<Group[]> => (await askJson<Page<Group>>(`${root}/groups`)).results;
-export interface Effective { terms: Terms; built_in: Record<string, number | null> }
+export interface Effective { terms: Terms; built_in: Record<string, TermValue> }
 /** Of somebody; of oneself when nobody is named. */
 export const readEffective = (user: string): Promise<Effective> => askJson(`${root}/policies/effective${user ? `?user=${named(user)}` : ""}`);
 export const setPolicy = (scope: string, terms: TermsSet): Promise<PolicySet> =>

@@ -11,7 +11,7 @@ import { h, type Child, type VNode } from "../views/dom";
 import { button, when, withInitial } from "../views/parts";
 import * as commands from "./commands";
 import { runResult } from "./policy-run";
-import { boundOf, families, ofInstance, scopesOf, scopeWords, termWords, type TermWords } from "./terms";
+import { boundOf, families, ofInstance, scopesOf, scopeWords, termWords, unbounded, type TermWords } from "./terms";
 
 export function policies(state: State, context: Context, manage: ManageState): Child[] {
   if (!manage.policies) return [];
@@ -91,5 +91,5 @@ function row(context: Context, manage: ManageState, one: TermWords): VNode {
       holds && h("span", { class: "hint" }, `Holds now: ${termWords(one, holds.value)}${holds.capped ? ", capped" : ""} (${holds.source.replace("_", " ")})`),
       wrong && h("span", { class: "problem", id: `${name}-problem`, role: "alert" }, wrong)),
     input(name, label, inherited),
-    kind === "flag" ? h("span", null, "") : input(boundOf(name), `${label}, at most`, "no bound"));
+    unbounded.has(kind) ? h("span", null, "") : input(boundOf(name), `${label}, at most`, "no bound"));
 }

@@ -2,13 +2,17 @@
  * The terms of policy as a person reads and types them, and what a dry run adds to what holds now. Pure; called by the
  * views of manage/ and tested without a page.
  *
- * Nothing typed is inherited. Times are typed as "15 min", "7 days", "never"; counts as "10" or "no limit".
+ * Nothing typed is inherited. Times are typed as "15 min", "7 days", "never"; counts as "10" or "no limit"; what machines
+ * may reach as "nothing", "anything" or "*.example.org, 203.0.113.0/24:443".
  */
 
-import type { Going, PolicySet, TermsSet } from "../state/manage";
+import type { Going, PolicySet, TermsSet, TermValue } from "../state/manage";
+import { policyOf, policyWords } from "../state/network";
 import { span } from "../state/words";
 
-export type TermKind = "time" | "count" | "flag";
+export type TermKind = "time" | "count" | "flag" | "policy" | "bound" | "ranges";
+/** These have no bound of their own. */
+export const unbounded = new Set<TermKind>(["flag", "policy", "bound", "ranges"]);
 export interface TermWords { name: string; label: string; hint: string; kind: TermKind }
 
 const term = (name: string, kind: TermKind, label: string, hint: string): TermWords => ({ name, kind, label, hint });
@@ -39,6 +43,14 @@ export const families: [string, TermWords[]][] = [
     term("disk_gib", "count", "Disk, GiB", "As promised, with what checkpoints hold"),
     term("checkpoints", "count", "Checkpoints", ""),
   ]],
+  ["Network", [
+    term("network_default", "policy", "New ones may reach", "nothing, anything, or names and ranges"),
+    term("network_bound", "bound", "Any may reach at most", "Whatever a workspace’s own rules say"),
+    term("network_private", "ranges", "Private ranges open to rules", "All others never are"),
+    term("network_connections", "count", "Connections at once", "Of each workspace"),
+    term("network_bytes_per_s", "count", "Bytes a second", "Of each workspace, both ways together"),
+    term("network_dns_per_s", "count", "Name questions a second", "Of each workspace"),
+  ]],
   ["Audit", [term("audit_keep_s", "time", "Audit is kept", "For the whole instance; set for everybody only")]],
 ];
 export const allTerms: TermWords[] = families.flatMap(([, terms]) => terms);
@@ -46,7 +58,10 @@ export const ofInstance = new Set(["audit_keep_s"]);
 const endless = new Set(["notice_s", "max_hold_s"]);
 
 /** A term's number in words. */
-export function termWords({ kind, name }: TermWords, value: number | null): string {
+export function termWords({ kind, name }: TermWords, value: TermValue): string {
+  if (Array.isArray(value)) return value.join(", ") || "none";
+  if (value !== null && typeof value === "object") return policyWords(value);
+  if (kind === "bound") return "anything";
   if (kind === "flag") return value ? "on" : "off";
   if (value === null) return kind === "time" && !endless.has(name) ? "never" : "no limit";
   if (kind === "time") return value === 0 && !endless.has(name) ? "never" : span(value);
@@ -56,9 +71,12 @@ export function termWords({ kind, name }: TermWords, value: number | null): stri
 const units: Record<string, number> = { s: 1, sec: 1, second: 1, min: 60, m: 60, minute: 60, h: 3600, hour: 3600, d: 86400, day: 86400, week: 604800, month: 2592000, year: 31536000 };
 
 /** What somebody typed: a number, null for never or no limit, undefined for nothing (inherited). Throws words. */
-export function typedTerm(kind: TermKind, typed: string): number | null | undefined {
+export function typedTerm(kind: TermKind, typed: string): TermValue | undefined {
   const text = typed.trim().toLowerCase();
   if (text === "") return undefined;
+  if (kind === "policy") return policyOf(typed);
+  if (kind === "bound") return text === "anything" || text === "no bound" ? null : policyOf(typed);
+  if (kind === "ranges") return text === "none" ? [] : text.split(/[\s,;]+/);
   if (["never", "no limit", "none", "unlimited"].includes(text)) return kind === "flag" ? 0 : null;
   if (kind === "flag") return flag(text);
   const found = /^(\d{1,12})\s*([a-z]*?)s?$/.exec(text);

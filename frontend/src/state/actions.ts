@@ -4,6 +4,7 @@
  * Made by commands, sockets and views; read by reduce.ts alone.
  */
 
+import type { Attempt, NetworkState } from "./network";
 import type { Look, PastState } from "./past";
 import type { PathList } from "./picker";
 import type { FoundFile, SearchWanted } from "./search";
@@ -95,6 +96,8 @@ export type Action =
   | { type: "holds.listed"; holds: Hold[] }
   | { type: "approvals.listed"; approvals: Approval[] }
   | { type: "ports.changed"; change: Partial<PortsState> }
+  | { type: "network.changed"; change: Partial<NetworkState> }
+  | { type: "attempts.read"; attempts: Attempt[] }
   | { type: "members.listed"; members: Member[] }
   | { type: "account.changed"; change: Partial<AccountState> }
   | { type: "metrics.read"; metrics: Metrics }

@@ -1,6 +1,7 @@
 /** Acts that wait for a member as rows of Activity: that one was asked for and what became of it meet in one row. Pure;
  * called by steps.ts. */
 
+import { destination } from "./network-steps";
 import type { Step } from "./steps";
 import type { BerthEvent } from "./types";
 import { readable, type Tone } from "./words";
@@ -16,6 +17,7 @@ export function wish(kind: unknown): string {
     case "exec": return "Wants to run";
     case "restore": return "Wants to go back to a checkpoint";
     case "delete": return "Wants to delete the workspace";
+    case "network": return "Wants to reach";
     default: return "Wants to act";
   }
 }
@@ -28,7 +30,7 @@ export function approvalStep(event: BerthEvent, commandWords: (command: unknown)
   return {
     key: `approval-${String(event.data["approval"])}`,
     text: wish(event.data["kind"]),
-    code: commandWords(event.data["command"]) || readable(String(event.data["name"] ?? "")),
+    code: commandWords(event.data["command"]) || (event.data["kind"] === "network" ? destination(event.data) : readable(String(event.data["name"] ?? ""))),
     outcome: { text: end[0] + by, tone: end[1] },
     detail: what === "failed" ? readable(String(event.data["detail"] ?? "")) : "",
   };

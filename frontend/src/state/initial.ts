@@ -1,6 +1,7 @@
 /** The State of a page that knows nothing yet. Called by main.ts and by the unit tests; pure. */
 
 import { queryFrom } from "./listing";
+import { noNetwork } from "./network";
 import { noPast } from "./past";
 import { noPaths } from "./picker";
 import { noSearch } from "./search";
@@ -29,6 +30,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     time: { status: "unknown", problem: "", checkpoints: [], more: false, holds: [], loss: null, undoDismissed: 0 },
     past: noPast,
     ports: { status: "unknown", problem: "", ports: [], shares: [], links: {}, preview: 0 },
+    network: noNetwork,
     metrics: null, members: null,
     account: { status: "unknown", problem: "", tokens: [], made: null },
     approvals: [],

@@ -1,5 +1,6 @@
 /** The shapes of the admins' pages: what their routes answer, and what those pages know. No code; read by manage/. */
 
+import type { Policy } from "./network";
 import type { Me, Terms } from "./types";
 
 export interface Host {
@@ -32,7 +33,8 @@ export interface Person extends Pick<Me, "quota" | "used"> {
 
 export interface Code { user: string; code: string; expires_at: string }
 
-export type TermsSet = Record<string, { value?: number | null; upper_bound?: number | null }>;
+export type TermValue = number | null | Policy | string[];
+export type TermsSet = Record<string, { value?: TermValue; upper_bound?: number | null }>;
 
 export interface PolicySet { scope: string; terms: TermsSet; changed_at: string; changed_by: string | null }
 
@@ -84,7 +86,7 @@ export interface ManageState {
   /** Of whom `scope` names, when that is a person: what holds and who said so. */
   effective: Terms | null;
   /** What holds where nobody has said anything. */
-  builtIn: Record<string, number | null>;
+  builtIn: Record<string, TermValue>;
   wrong: Record<string, string>;
   run: Run | null;
   days: number;

@@ -8,6 +8,7 @@ import type { Action } from "./actions";
 import { reduceActivity } from "./activity";
 import { reduceFiles } from "./files";
 import { reduceListing } from "./listing";
+import { reduceNetwork } from "./network";
 import { reduceTerminals } from "./terminals";
 import { reducePast } from "./past";
 import { reducePicker } from "./picker";
@@ -22,10 +23,10 @@ export function reduce(state: State, action: Action): State {
   return families.reduce((before, family) => family(before, action), state);
 }
 
-const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceUploads, reduceActivity, reduceTime, reducePast, reducePorts, reduceWorkspaces, reduceListing, reducePage];
+const families = [reduceTerminals, reduceFiles, reducePicker, reduceSearch, reduceUploads, reduceActivity, reduceTime, reducePast, reducePorts, reduceNetwork, reduceWorkspaces, reduceListing, reducePage];
 
 function isSide(pane: Pane): pane is Side {
-  return pane === "activity" || pane === "time" || pane === "ports";
+  return pane === "activity" || pane === "time" || pane === "ports" || pane === "network";
 }
 
 function reducePage(state: State, action: Action): State {

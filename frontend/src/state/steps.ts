@@ -6,6 +6,7 @@
  */
 
 import { approvalStep } from "./approval-steps";
+import { networkStep } from "./network-steps";
 import type { Actor, BerthEvent, Family, Outcome } from "./types";
 import type { Tone } from "./words";
 import { shortTitle } from "./terminals";
@@ -58,7 +59,7 @@ function stepOf(event: BerthEvent): Step {
     key: `event-${event.seq}`, seq: event.seq, family: familyOf(event.kind), at: event.at, endAt: event.at, actor: event.actor,
     text: "", code: "", outcome: null, detail: "", execId: "", path: "",
   };
-  const told = timeStep(event) ?? approvalStep(event, commandWords);
+  const told = timeStep(event) ?? approvalStep(event, commandWords) ?? networkStep(event);
   if (told) return { ...row, ...told };
   const [family] = event.kind.split(".");
   if (family === "exec") return { ...row, ...execStep(event) };

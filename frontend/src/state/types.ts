@@ -5,6 +5,7 @@
  * optional is optional here.
  */
 
+import type { NetworkState } from "./network";
 import type { Difference, PastState } from "./past";
 import type { PathList, PickerState } from "./picker";
 import type { SearchState } from "./search";
@@ -97,9 +98,9 @@ export interface Hold {
 /** An act of a token that waits for a member. */
 export interface Approval {
   id: string;
-  kind: "exec" | "restore" | "delete";
+  kind: "exec" | "restore" | "delete" | "network";
   actor: Actor;
-  /** What is to be done: command, user, cwd, names of variables; a checkpoint; purge. */
+  /** What is to be done: command, user, cwd, names of variables; a checkpoint; purge; name, address and port. */
   request: Record<string, unknown>;
   created_at: string;
   expires_at: string;
@@ -249,7 +250,7 @@ export interface PageData {
 export type Theme = "system" | "light" | "dark";
 export type Connection = "connecting" | "live" | "waiting";
 /** Those that share one place beside the editor. */
-export type Side = "activity" | "time" | "ports";
+export type Side = "activity" | "time" | "ports" | "network";
 export type Pane = "files" | "editor" | "terminal" | Side;
 
 export interface Notice {
@@ -490,6 +491,7 @@ export interface State {
   time: TimeState;
   past: PastState;
   ports: PortsState;
+  network: NetworkState;
   metrics: Metrics | null;
   /** Null until they were read. */
   members: Member[] | null;

@@ -3,6 +3,7 @@
 import * as approvals from "../commands/approvals";
 import type { Context } from "../commands/context";
 import { wish } from "../state/approval-steps";
+import { destination } from "../state/network-steps";
 import { commandWords } from "../state/steps";
 import type { Approval, State, Workspace } from "../state/types";
 import { ahead, exactly, readable } from "../state/words";
@@ -58,7 +59,8 @@ function details(one: Approval): Child[] {
   return [
     command !== undefined && h("pre", { class: "approval-command", tabindex: "0", "aria-label": "Command" },
       (typeof command === "string" ? command.split("\n").map(readable).join("\n") : commandWords(command))),
-    typeof name === "string" && name !== "" && h("p", null, `“${readable(name)}”`),
+    one.kind === "network" && h("pre", { class: "approval-command", "aria-label": "Destination" }, destination(one.request)),
+    one.kind !== "network" && typeof name === "string" && name !== "" && h("p", null, `“${readable(name)}”`),
     circumstances && h("p", { class: "hint" }, circumstances),
   ];
 }

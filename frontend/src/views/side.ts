@@ -1,15 +1,16 @@
-/** The place beside the editor: Activity, Time, Ports, one at a time. Called by workspace.ts. */
+/** The place beside the editor: Activity, Time, Ports, Network, one at a time. Called by workspace.ts. */
 
 import type { Context } from "../commands/context";
 import * as time from "../commands/time";
 import type { Side, State, Workspace } from "../state/types";
 import { activityPane } from "./activity";
 import { h, type Child, type VNode } from "./dom";
+import { networkPane } from "./network";
 import { button } from "./parts";
 import { portsPane } from "./ports";
 import { timePane } from "./time";
 
-const sides: [Side, string][] = [["activity", "Activity"], ["time", "Time"], ["ports", "Ports"]];
+const sides: [Side, string][] = [["activity", "Activity"], ["time", "Time"], ["ports", "Ports"], ["network", "Network"]];
 
 export function sidePane(state: State, context: Context, workspace: Workspace): VNode {
   const [, label] = sides.find(([side]) => side === state.side)!;
@@ -28,6 +29,7 @@ function content(state: State, context: Context, workspace: Workspace): Child | 
     case "activity": return activityPane(state, context, workspace);
     case "time": return timePane(state, context, workspace);
     case "ports": return portsPane(state, context, workspace);
+    case "network": return networkPane(state, context, workspace);
   }
 }
 

@@ -91,7 +91,7 @@ function restWords(workspace: Workspace): string {
   }
 }
 
-const paneWords: [Pane, string][] = [["activity", "Activity"], ["time", "Time"], ["ports", "Ports"], ["terminal", "Terminal"], ["files", "Files"], ["editor", "Editor"]];
+const paneWords: [Pane, string][] = [["activity", "Activity"], ["time", "Time"], ["ports", "Ports"], ["network", "Network"], ["terminal", "Terminal"], ["files", "Files"], ["editor", "Editor"]];
 
 /** On a narrow screen one pane is seen at a time. */
 function paneSwitch(state: State, context: Context): VNode {

@@ -1,4 +1,5 @@
-"""Tools for workspaces as wholes: list, get, create, start, standby, ports. Listed by `catalog`; REST's own calls."""
+"""Tools for workspaces as wholes: list, get, create, start, standby, ports, network. Listed by `catalog`; they are REST
+calls."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from workspaces.gateway.mcp.tool import (
 )
 
 TIMEOUT_S = 45.0
+#: So many refused attempts are shown.
+REFUSALS = 20
 TimeoutS = Annotated[float, Field(ge=0, le=300, description="Wait so long for it; too short is no error")]
 
 #: What a model needs to know of a workspace to choose one.
@@ -106,6 +109,15 @@ async def ports(session: Session, given: GetWorkspace) -> Said:
     return Said("\n".join(lines or ["Nothing listens."]), {"results": found})
 
 
+async def network(session: Session, given: GetWorkspace) -> Said:
+    policy = (await session.api.get(f"{session.base(given)}/network"))["network"]
+    log = await session.api.get(f"{session.base(given)}/network/log", f"verdict=refused&limit={REFUSALS}")
+    refused = log["results"]
+    lines = [f"mode: {policy['mode']}", *(f"may reach {rule}" for rule in policy.get("rules", ()))]
+    lines += [f"refused: {one['name'] or one['address']}:{one['port']} ({one['reason']})" for one in refused]
+    return Said("\n".join(lines), {"network": policy, "refused": refused})
+
+
 def waiting(timeout_s: float) -> str:
     return f"wait=true&timeout_s={timeout_s:g}"
 
@@ -133,4 +145,8 @@ TOOLS = (
         "TCP ports that programs in the workspace listen on; preview_url_template of get_workspace says where a "
         "browser reaches one. Never wakes it."
     ), "previews", GetWorkspace, ports, READS),
+    Tool("network", "What it may reach", (
+        "Which destinations the workspace may reach, and its newest refused attempts with the reason for each. What is "
+        "refused stays refused however it is tried; a person changes the policy. Never wakes it."
+    ), "network", GetWorkspace, network, READS),
 )

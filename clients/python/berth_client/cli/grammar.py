@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from berth_client import __version__
-from berth_client.cli import accounts, completion, copies, lives, pasts, runs, screen, ways
+from berth_client.cli import accounts, completion, copies, lives, networks, pasts, runs, screen, ways
 
 Command = Callable[[argparse.Namespace], int]
 OWN_FAILURE_OF_RUNS = 255
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
         "`berth-cli login` kept."))
     root.add_argument("--version", action="version", version=f"berth-cli {__version__}")
     commands = Commands(root.add_subparsers(title="commands", metavar="COMMAND", required=True))
-    for family in (of_accounts, of_lives, of_runs, of_files, of_pasts, of_people):
+    for family in (of_accounts, of_lives, of_runs, of_files, of_networks, of_pasts, of_people):
         family(commands)
     return root
 
@@ -130,6 +130,19 @@ def of_files(commands: Commands) -> None:
     forward = commands.of_workspace("forward", ways.forward, "a local port to one in the workspace")
     forward.add_argument("ports", nargs="+", metavar="[LOCAL:]PORT")
     commands.of_workspace("ports", ways.ports, "what listens in it, and where to see that")
+
+
+def of_networks(commands: Commands) -> None:
+    policy = commands.of_workspace("network", networks.network, "what it may reach; with options, changed live")
+    policy.add_argument("--mode", choices=("deny-all", "allow-all", "rules"))
+    policy.add_argument("--allow", action="append", metavar="RULE",
+                        help="pypi.org, *.example.org:443, 203.0.113.0/24; may be given several times")
+    policy.add_argument("--forbid", action="append", metavar="RULE", help="take a rule away")
+    policy.add_argument("--ask", action=argparse.BooleanOptionalAction, default=None,
+                        help="what no rule names waits for a member's word")
+    log = commands.of_workspace("network-log", networks.log, "what it reached and what it was kept from")
+    log.add_argument("--refused", action="store_true", help="only that")
+    log.add_argument("--all", action="store_true", help="from the beginning, not the newest alone")
 
 
 def of_pasts(commands: Commands) -> None:
