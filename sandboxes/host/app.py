@@ -130,8 +130,8 @@ def build(state: Path, driver: Driver, images: dict[str, str], egress: Path | No
         app.router.add_routes(part.routes())
 
     async def life(_app: web.Application) -> AsyncIterator[None]:
-        machines.way_out.begin()
         await adopt(machines)
+        machines.way_out.begin()  # who is served must be known by then: what egressd serves beyond that has ended
         log.line("hostd.ready", machines=len(machines.bodies))
         warmth.begin()
         sampler.begin()

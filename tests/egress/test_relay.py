@@ -333,6 +333,24 @@ def test_when_egressd_dies_everything_is_refused_and_afterwards_all_is_as_before
     assert ask(guest, "a.test") == [ORIGIN]
 
 
+def test_hostd_may_come_and_go_without_cutting_anything_and_hears_what_was_meanwhile(guest: Machine,
+                                                                                       town: Town) -> None:
+    guest.allow({"cidr": f"{ORIGIN}/32", "ports": [7]})
+    with guest.socket(ORIGIN, 7) as there:
+        there.sendall(b"x")
+        assert there.recv(1) == b"x"
+        with town.away():
+            there.sendall(b"y")
+            assert there.recv(1) == b"y"
+            assert said(guest, ORIGIN, 22) == b""
+        there.sendall(b"z")
+        assert there.recv(1) == b"z"
+        assert guest.row(port=22)["verdict"] == "refused"
+        guest.allow({"cidr": f"{OTHER}/32"})
+        with pytest.raises(ConnectionResetError):
+            there.recv(1)
+
+
 def _reaches(guest: Machine) -> bool:
     with contextlib.suppress(ConnectionError):
         return said(guest, ORIGIN, 7, b"x") == b"x"

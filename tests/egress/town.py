@@ -123,8 +123,23 @@ class Town:
 
     async def _connect(self) -> EgressClient:
         client = EgressClient(self.socket, self._take, self.asked.append)
+        for machine in self.machines:
+            if machine.path.exists():
+                await client.serve(machine.machine_id, machine.served())
         client.begin()
         return client
+
+    def away(self) -> contextlib.AbstractContextManager[None]:
+        """As hostd restarts: nobody is connected within; afterwards another hostd is, which finds its machines."""
+        @contextlib.contextmanager
+        def gone() -> Iterator[None]:
+            assert self.client is not None
+            self.do(self.client.end())
+            yield
+            self.client = self.do(self._connect())
+            until(lambda: self.client and self.client.connected, "the next hostd is connected")
+
+        return gone()
 
     async def _take(self, rows: list[dict[str, Any]], dropped: dict[str, int]) -> None:
         self.rows += rows
@@ -208,8 +223,10 @@ class Machine:
 
     def serve(self) -> None:
         assert self.town.client is not None
-        served = Served(self.path.stat().st_ino, lambda: netns.enter(self.path, doors.open_all), None)
-        self.town.do(self.town.client.serve(self.machine_id, served))
+        self.town.do(self.town.client.serve(self.machine_id, self.served()))
+
+    def served(self) -> Served:
+        return Served(self.path.stat().st_ino, lambda: netns.enter(self.path, doors.open_all), self.document or None)
 
     def obey(self, policy: dict[str, Any], **document: Any) -> None:
         assert self.town.client is not None
