@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from sandboxes.host.netlog import NEWEST, NetLog
 from tests.host.client import Hostd, new_id
 
 RULES = {"mode": "rules", "rules": [{"domain": "EXAMPLE.org"}], "ask": True}
@@ -55,16 +52,3 @@ async def test_a_log_and_an_ask_of_a_machine_that_never_got_out(steady: tuple[Ho
     assert (await hostd.call("GET", f"{path}/log?verdict=maybe")).status == 400
     assert (await hostd.call("POST", f"{path}/asks/a1", json={"decision": "deny"})).status == 404
     assert (await hostd.call("POST", f"{path}/asks/a1", json={"decision": "approve"})).status == 400
-
-
-def test_the_newest_rows_come_first_to_who_names_none_and_the_oldest_to_who_begins_at_nothing(tmp_path: Path) -> None:
-    log = NetLog(tmp_path, file_bytes=200)
-    for at in range(12):
-        log.append([{"machine_id": "m", "verdict": "refused" if at % 2 else "allowed", "at": float(at)}])
-    kept = [row["seq"] for row in log.page(0, 100, "")["results"]]
-    assert kept == list(range(kept[0], 13)) and kept[0] > 1, "two files, and no more"
-    assert [row["seq"] for row in log.page(NEWEST, 2, "")["results"]] == [11, 12]
-    assert [row["seq"] for row in log.page(0, 2, "")["results"]] == kept[:2]
-    assert [row["seq"] for row in log.page(9, 2, "refused")["results"]] == [10, 12]
-    assert log.page(12, 5, "") == {"results": [], "next": 12, "dropped": 0}
-    assert NetLog(tmp_path).page(NEWEST, 1, "")["next"] == 12, "as it was written"

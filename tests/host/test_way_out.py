@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sandboxes.host.netlog import NetLog
+from sandboxes.host.netlog import NEWEST, NetLog
 from sandboxes.host.refusals import Refusals
 
 
@@ -22,7 +22,8 @@ def test_a_log_is_read_in_pages_and_goes_on_where_a_former_hostd_ended(tmp_path:
     page = log.page(1, 1, "")
     assert [each["port"] for each in page["results"]] == [2] and page["next"] == 2 and page["dropped"] == 4
     assert page["results"][0]["at"].startswith("2026-12-") and "machine_id" not in page["results"][0]
-    assert [each["port"] for each in log.page(0, 2, "")["results"]] == [2, 3], "a first look is at the newest"
+    assert [each["port"] for each in log.page(NEWEST, 2, "")["results"]] == [2, 3], "a first look is at the newest"
+    assert [each["port"] for each in log.page(0, 2, "")["results"]] == [1, 2], "who names nought begins there"
     assert [each["port"] for each in log.page(0, 9, "refused")["results"]] == [1, 3]
     assert log.page(3, 9, "") == {"results": [], "next": 3, "dropped": 4}
     with (tmp_path / "network" / "current.jsonl").open("ab") as cut_short:
