@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: How long who speaks first may take for it; and after which silence it is the server who does.
 SPEAKS_WITHIN_S, SILENT_AFTER_S = 10.0, 0.3
+#: Who lets the server speak first may take as long as he likes.
+EVER_S = 1e9
 TLS_PORT, HTTP_PORT = 443, 80
 
 
@@ -82,9 +84,11 @@ class Judge:
                 raise
             return await self._asked(refusal)
 
-    async def claim(self, patience_s: float | None) -> Claim:
-        """What its first bytes say; SILENT when none come in time. Raises Refusal for what is not clear."""
-        until = time.monotonic() + (patience_s if patience_s is not None else 1e9)
+    async def claim(self, patience_s: float) -> Claim:
+        """What its first bytes say; SILENT when none come in time. Who has begun has a while to end. Raises Refusal
+        for what is not clear."""
+        until = time.monotonic() + patience_s
+        begun = False
         while True:
             try:
                 claim = claims.of(bytes(self._guest.held))
@@ -94,9 +98,8 @@ class Judge:
                 return claim
             if self._guest.lost or self._guest.ended:
                 return claims.OTHER if self._guest.held else claims.SILENT
-            if self._guest.held:
-                until = max(until, time.monotonic() + SPEAKS_WITHIN_S) if patience_s == SILENT_AFTER_S else until
-                patience_s = SPEAKS_WITHIN_S
+            if self._guest.held and not begun:
+                begun, until = True, time.monotonic() + SPEAKS_WITHIN_S
             self._guest.news.clear()
             try:
                 async with asyncio.timeout(until - time.monotonic()):

@@ -10,6 +10,7 @@ very address and lets bytes flow. A guest's connection that is refused is told s
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 import time
@@ -17,13 +18,14 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from sandboxes.egress.daemon import heads
-from sandboxes.egress.daemon.judging import HTTP_PORT, TLS_PORT, Judge, Passage, Refusal
+from sandboxes.egress.daemon.judging import EVER_S, HTTP_PORT, TLS_PORT, Judge, Passage, Refusal
 from sandboxes.egress.daemon.side import Side
 from sandboxes.egress.policy import decide
 
 if TYPE_CHECKING:
     from sandboxes.egress.daemon.machine import Machine
 
+log = logging.getLogger("berth.egress")
 _SO_ORIGINAL_DST = 80
 CONNECT_S, WORDS_S, FAREWELL_S = 15.0, 2.0, 1.0
 KEEPALIVE_S = 60
@@ -72,11 +74,16 @@ class Relay:
         _keep_alive(connection)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: self._guest, connection)
-            try:
-                await self._relay()
-            except Refusal as refusal:
-                self._refused = self._refused or refusal
+            await self._relay()
+        except Refusal as refusal:
+            self._refused = self._refused or refusal
             await self._tell_guest()
+        except OSError as error:
+            self._refused = Refusal(_why(error))
+            connection.close()
+        except Exception:
+            log.exception("a connection to %s port %d", self._address, self._port)
+            self._refused = Refusal("protocol")
         finally:
             self._guest.reset()
             self._world.reset()
@@ -122,7 +129,7 @@ class Relay:
 
     async def _first_words(self) -> None:
         """The server speaks meanwhile. What the guest says then is no other than it could have said at once."""
-        claim = await self._judge.claim(None)
+        claim = await self._judge.claim(EVER_S)
         if self._over.done():
             return
         if claim.kind in ("tls", "http"):
