@@ -32,6 +32,8 @@ MOST_PENDING = 100
 BEGIN_WITHIN = timedelta(minutes=10)
 #: A guest that tries again and again what somebody has just refused asks nobody again for so long.
 REFUSED_FOR = timedelta(minutes=10)
+#: A host that was away for longer has forgotten what waited.
+TELL_WITHIN = timedelta(days=1)
 #: So many connections to one destination wait for one word.
 MOST_ASKS = 50
 GUEST = "the guest"
@@ -114,7 +116,8 @@ def refused_asks(workspace_id: str) -> list[Approval]:
 
 def untold() -> set[str]:
     """Whose those are, for the sweep."""
-    found = Approval.objects.filter(kind="network", state__in=REFUSED, begun_at=None)
+    lately = timezone.now() - TELL_WITHIN
+    found = Approval.objects.filter(kind="network", state__in=REFUSED, begun_at=None, expires_at__gt=lately)
     return set(found.values_list("workspace_id", flat=True))
 
 

@@ -21,6 +21,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.dispatch import receiver
 
 from sandboxes import machines
+from sandboxes.egress import DENY_ALL
 from sandboxes.egress import policy as egress
 from workspaces import events, network_terms, nudges, policies
 from workspaces import wake as bell
@@ -43,9 +44,14 @@ def of(workspace: Workspace) -> machines.Network:
 
 
 def begin(workspace: Workspace, terms: Mapping[str, Any]) -> None:
-    """Of a new workspace that is not saved yet: its own policy or the owner's default. Raises Problem invalid."""
-    workspace.network = normalized(workspace.network or terms["network_default"], "network")
-    check_host(workspace, workspace.network)
+    """Of a new workspace that is not saved yet: its own policy, or the owner's default where that can be kept, else
+    nothing. Raises Problem invalid."""
+    own = bool(workspace.network)
+    workspace.network = normalized(workspace.network if own else terms["network_default"], "network")
+    if own:
+        check_host(workspace, workspace.network)
+    elif workspace.network["mode"] != "deny-all" and not is_supported(workspace):
+        workspace.network = dict(DENY_ALL)
     _compile(workspace, terms)
 
 

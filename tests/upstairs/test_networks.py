@@ -15,6 +15,7 @@ from sandboxes.models import Host, PlanRun
 from tests.upstairs.conftest import Api, actor, converge, make
 from tests.upstairs.hostd import Hostd
 from workspaces import approvals, courier, forks, members, networks, policies, reconcile, services
+from workspaces.actors import SYSTEM
 from workspaces.api.errors import Problem
 from workspaces.models import Event, User, Workspace
 from workspaces.models_people import Approval
@@ -168,6 +169,9 @@ def test_a_host_that_lets_nobody_out_keeps_deny_all_alone_and_new_ones_go_where_
         assert refused.status_code == 400 and refused.json()["errors"] == {field: [networks.NO_WAY_OUT]}
     assert api("GET", path).json()["supported"] is False
     assert api("PUT", path, {"mode": "deny-all"}).status_code == 200
+    policies.put(SYSTEM, "default", {"network_default": {"value": {"mode": "allow-all"}}})
+    unasked = api("POST", "workspaces", {"name": "unasked"})
+    assert unasked.json()["network"] == {"mode": "deny-all"}, "a default that cannot be kept is nothing, and no refusal"
     local = Host.objects.get()
     able = Host.objects.create(pk="able", name="able", address=hostd.address, images=local.images,
                                capacity={"memory_mib": 1}, capabilities={**local.capabilities, "egress": True})
