@@ -176,14 +176,22 @@ def test_a_policy_is_tried_before_it_holds(
     assert admin.get("/policies/effective").json()["terms"]["trash_after_s"]["value"] is None, "only tried"
     looked_over(page)
     page.get_by_label("Memory, MiB", exact=True).fill("4096")
+    bound = page.get_by_label("Any may reach at most")
+    expect(bound).to_have_attribute("placeholder", "anything")
+    bound.fill("*.org, 203.0.113.0/24:22,443")
+    page.get_by_label("Private ranges open to rules").fill("10.1.2.0/24")
     expect(page.get_by_role("button", name="Apply")).to_be_disabled()  # what was tried was another
     page.get_by_role("button", name="See what it would do").click()
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_text("set just now by admin")).to_be_visible()
     terms = admin.get("/policies/effective").json()["terms"]
     assert [terms[name]["value"] for name in ("trash_after_s", "cpus", "memory_mib")] == [172800, 8, 4096]
+    assert terms["network_bound"]["value"] == {"mode": "rules", "ask": False, "rules": [
+        {"domain": "*.org"}, {"cidr": "203.0.113.0/24", "ports": [22, 443]}]}
+    assert terms["network_private"]["value"] == ["10.1.2.0/24"]
     page.reload()
     expect(trash).to_have_value("2 days")
+    expect(bound).to_have_value("*.org, 203.0.113.0/24:22,443")
     page.get_by_role("button", name="Inherit all again").click()
     no_barriers(page)
     page.get_by_role("dialog").get_by_role("button", name="Take it away").click()
