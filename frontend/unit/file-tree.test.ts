@@ -5,6 +5,7 @@ import { hexRows, pictureType, wholeLines } from "../src/editor/kinds";
 import type { Action } from "../src/state/actions";
 import { emptyPage, initialState } from "../src/state/initial";
 import { reduce } from "../src/state/reduce";
+import { between, meant, toggled, topmost } from "../src/state/chosen";
 import { byName, entriesOf, folderAt, rowsOf } from "../src/state/file-tree";
 import type { FileEntry, State } from "../src/state/types";
 import { besideName } from "../src/state/uploads";
@@ -65,5 +66,22 @@ describe("names and bytes", () => {
     const cut = (text: string, length: number): string => new TextDecoder().decode(wholeLines(new TextEncoder().encode(text).slice(0, length)));
     expect(cut("one\ntwo", 6)).toBe("one\n");
     expect(cut("aé", 2)).toBe("a");
+  });
+});
+
+describe("several rows", () => {
+  it("reach from one to another, and what lies in a chosen folder goes along with it", () => {
+    const rows = entriesOf(rowsOf(start, "/h"));
+    expect(between(rows, "/h/b.txt", "/h/a/one")).toEqual(["/h/a/one", "/h/a/two", "/h/b.txt"]);
+    expect(between(rows, "/gone", "/h/a")).toEqual(["/h/a"]);
+    expect(topmost(["/h/a/one", "/h/a", "/h/ab", "/h/a/one/deep"])).toEqual(["/h/a", "/h/ab"]);
+    expect([toggled(["/x"], "/y"), toggled(["/x"], "/x")]).toEqual([["/x", "/y"], []]);
+  });
+
+  it("are meant together by each of them, and by no other", () => {
+    const chosen = after(start, { type: "explorer.changed", change: { chosen: ["/h/a", "/h/b.txt"], cut: ["/h/b.txt"], renaming: { path: "/h/b.txt", problem: "", busy: false } } });
+    expect([meant(chosen, "/h/b.txt"), meant(chosen, "/h/a/one")]).toEqual([["/h/a", "/h/b.txt"], ["/h/a/one"]]);
+    const gone = after(chosen, listed("/h", file("/h/a", "directory")));
+    expect([gone.explorer.chosen, gone.explorer.cut, gone.explorer.renaming]).toEqual([["/h/a"], [], null]);
   });
 });

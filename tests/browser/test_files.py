@@ -104,6 +104,14 @@ def test_a_save_over_somebody_elses_version_is_refused_and_each_way_out_works(
     put("/home/user/plan.md", b"".join(b"their line %d\n" % n if n in (0, 20) else b"line %d\n" % n for n in range(30)))
     page.get_by_role("button", name="Compare and merge").click()
     expect(dialog.get_by_role("button", name="Take theirs here")).to_have_count(2)
+    fold = right.get_by_role("button", name="Show 13 unchanged lines")
+    fold.focus()
+    both_looks(page)
+    page.keyboard.press("Enter")
+    expect(fold).to_have_count(0)
+    expect(right).to_contain_text("line 9")  # the lines are there, and nothing was typed into them
+    expect(left).to_contain_text("line 9")
+    expect(right).to_be_focused()
     dialog.get_by_role("button", name="Take theirs here").last.click()  # the first stays one's own
     dialog.get_by_role("button", name="Save what is on the right").click()
     expect(banner(page)).to_have_count(0)
@@ -270,8 +278,8 @@ def test_files_and_folders_are_made_renamed_and_deleted(
     type_at_end(page, "kept")
     entry(page, "a.txt").focus()
     page.keyboard.press("F2")
-    page.get_by_role("textbox", name="Name").fill("b.txt")
-    page.get_by_role("button", name="Rename", exact=True).click()
+    page.get_by_label("New name of a.txt").fill("b.txt")
+    page.keyboard.press("Enter")
     expect(tab(page, "b.txt").get_by_text("not saved")).to_be_attached()  # the open text moved with its file
     page.get_by_role("button", name="Save", exact=True).click()
     saved(page, "b.txt")

@@ -56,7 +56,8 @@ def focused(page: Page) -> Locator:
     return page.locator(".tree :focus .entry-text")
 
 
-def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files) -> None:
+def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files, watch: Watch) -> None:
+    watch.provoked.append("/files")
     for name in ("keys/alpha/one.txt", "keys/alpha/two.txt", "keys/beta.txt", "keys/bravo.txt"):
         files.put(name)
     open_workspace(page, files.workspace)
@@ -82,10 +83,23 @@ def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files) ->
     entry(page, "beta.txt").focus()
     page.keyboard.type("be")
     page.keyboard.press("F2")
-    expect(page.get_by_role("textbox", name="Name")).to_be_focused()
-    page.keyboard.type("gamma")  # what stands before the kind is selected
+    name = page.get_by_label("New name of beta.txt")
+    expect(name).to_be_focused()
+    page.keyboard.type("bravo")  # what stands before the kind is selected
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    refusal = page.get_by_role("treeitem", name="beta.txt").get_by_role("alert")
+    expect(refusal).to_have_text("“bravo.txt” is already there.")
+    expect(name).to_be_focused()
+    both_looks(page)
+    name.fill("a/b")
+    page.keyboard.press("Enter")
+    expect(refusal).to_have_text("“a/b” cannot be a name.")
+    page.keyboard.press("Escape")
+    expect(focused(page)).to_have_text("beta.txt")
+    page.keyboard.press("F2")
+    expect(name).to_be_focused()
+    page.keyboard.type("gamma")
+    page.keyboard.press("Enter")
     expect(focused(page)).to_have_text("gamma.txt")
     page.keyboard.type("br")
     expect(focused(page)).to_have_text("bravo.txt")

@@ -5,7 +5,7 @@ import { said } from "../api/client";
 import { joinPath } from "../api/path";
 import { Problem } from "../api/problem";
 import { fileSource } from "../state/files";
-import { baseName, parentOf } from "../state/words";
+import { baseName } from "../state/words";
 import { afterDraw, throughDialog, type Context } from "./context";
 import * as editor from "./editor";
 
@@ -48,7 +48,12 @@ export function followFocus(): void {
 /** The focus that went with its row is put on the row that is meant now. */
 function keepingFocus(context: Context, act: () => void): void {
   act();
-  if (inTree) afterDraw(() => { if (document.activeElement === document.body) focusRow(context); });
+  if (inTree) focusRowWhenDrawn(context);
+}
+
+/** Once what stands in the row now has gone. */
+export function focusRowWhenDrawn(context: Context): void {
+  afterDraw(() => { if (document.activeElement === document.body) focusRow(context); });
 }
 
 /** To the row of the tree where one is, by what it shows: at once, so that what opens next knows where to give the focus back to. */
@@ -107,51 +112,26 @@ export async function makeEntry(context: Context, type: "file" | "directory", pa
     if (type === "file") await api.createFile(workspace, path);
     else await api.makeFolder(workspace, path);
     return path;
-  }, parent);
+  }, [parent]);
   if (made && type === "file") await editor.open(context, made, {});
 }
 
-export async function rename(context: Context, path: string, name: string): Promise<void> {
-  await thenInTree(context, async () => {
-    const to = joinPath(parentOf(path), checkedName(name));
-    if (to === path) return to;
-    const etag = await api.moveEntry(context.store.get().page.workspace, path, to);
-    editor.moved(context, path, to, etag);
-    return to;
-  }, parentOf(path));
-}
-
-export async function removeEntry(context: Context, path: string, type: string): Promise<void> {
-  await thenInTree(context, async () => {
-    await api.removeEntry(context.store.get().page.workspace, path, type === "directory");
-    editor.removed(context, path);
-    return path;
-  }, parentOf(path));
-}
-
-/** What a dialog asked for, then the folder as it is now, and the keyboard on the row of what was made of it. Answers its path. */
-async function thenInTree(context: Context, act: () => Promise<string>, folder: string): Promise<string> {
+/** What a dialog asked for, then the folders as they are now, and the keyboard on the row of what was made of it. Answers its path. */
+export async function thenInTree(context: Context, act: () => Promise<string>, folders: string[]): Promise<string> {
   let path = "";
   await throughDialog(context, async () => {
-    path = await act();
-    context.store.dispatch({ type: "explorer.changed", change: { focus: path } });
-    await list(context, folder);
+    try {
+      path = await act();
+      context.store.dispatch({ type: "explorer.changed", change: { focus: path } });
+    } finally {
+      await Promise.all(folders.map((folder) => list(context, folder)));
+    }
   });
-  if (path) afterDraw(() => { if (document.activeElement === document.body) focusRow(context); });
+  if (path) focusRowWhenDrawn(context);
   return path;
 }
 
-/** Asks before it deletes, and says what goes with a folder as soon as it is counted. */
-export function askToRemove(context: Context, path: string, type: string): void {
-  const { store } = context;
-  store.dispatch({ type: "explorer.changed", change: { going: null } });
-  store.dispatch({ type: "dialog.opened", dialog: { kind: "remove", path, type } });
-  if (type !== "directory") return;
-  void api.countBelow(store.get().page.workspace, path).then(
-    (count) => store.dispatch({ type: "explorer.changed", change: { going: { path, ...count } } }), () => undefined);
-}
-
-function checkedName(name: string): string {
+export function checkedName(name: string): string {
   if (!name.trim()) throw new Error("Give it a name.");
   if (name.includes("/") || name === "." || name === "..") throw new Error(`“${name}” cannot be a name.`);
   return name;

@@ -36,6 +36,7 @@ export const editorCommands: Command[] = [
   { id: "delete-entry", title: "Delete", group: "Files", keys: ["Delete"], where: "in the tree", applies: onWorkspace, run: () => undefined },
   { id: "cut-entry", title: "Cut, to paste into another folder", group: "Files", keys: ["Mod+X"], where: "in the tree", applies: onWorkspace, run: () => undefined },
   { id: "paste-entry", title: "Paste what was cut", group: "Files", keys: ["Mod+V"], where: "in the tree", applies: onWorkspace, run: () => undefined },
+  { id: "choose-entries", title: "Choose several: the next, this one too, all", group: "Files", keys: ["Shift+ArrowDown", "Mod+Space", "Mod+A"], where: "in the tree", applies: onWorkspace, run: () => undefined },
   { id: "menu-entry", title: "What may be done", group: "Files", keys: ["Shift+F10"], where: "in the tree", applies: onWorkspace, run: () => undefined },
   { id: "hidden", title: "Show or hide hidden files", group: "Files", applies: onWorkspace, run: (context) => context.store.dispatch({ type: "hidden.toggled" }) },
   { id: "refresh", title: "Read the files again", group: "Files", applies: reads, run: (context) => void files.refresh(context) },

@@ -1,24 +1,19 @@
-/** Walking and moving in the file tree. Called by views/tree.ts and tree-menu.ts; calls files and the API. */
+/** Walking and choosing in the file tree. Called by its views; calls files. */
 
-import * as api from "../api/files";
-import { said } from "../api/client";
-import { joinPath } from "../api/path";
-import { Problem } from "../api/problem";
-import { byName, entriesOf, focused, folderAt, rowsOf, under, type EntryRow, type Explorer } from "../state/file-tree";
-import { besideName } from "../state/uploads";
+import { between, entryAt, isFolderAt, meant, toggled } from "../state/chosen";
+import { byName, entriesOf, focused, rowsOf, type EntryRow, type Explorer } from "../state/file-tree";
 import { parentOf } from "../state/words";
-import { raise, throughDialog, type Context } from "./context";
+import { raise, type Context } from "./context";
 import * as editor from "./editor";
-import { askWhatToDo } from "./exists";
 import * as files from "./files";
 
 export function change(context: Context, fields: Partial<Explorer>): void {
   context.store.dispatch({ type: "explorer.changed", change: fields });
 }
 
-/** To a row, with the keyboard's focus. */
+/** To a row, with the keyboard's focus: it alone is meant then. */
 export function stand(context: Context, path: string): void {
-  change(context, { focus: path });
+  change(context, { focus: path, chosen: [], anchor: path });
   files.focusRow(context);
 }
 
@@ -27,12 +22,59 @@ function rows(context: Context): EntryRow[] {
   return entriesOf(rowsOf(state, state.home));
 }
 
-export function walk(context: Context, to: (at: number, last: number) => number): void {
+export type Step = (at: number, last: number) => number;
+
+function stepped(context: Context, to: Step): EntryRow | undefined {
   const entries = rows(context);
   const at = entries.indexOf(focused(context.store.get(), entries)!);
-  const next = entries[Math.min(entries.length - 1, Math.max(0, to(at, entries.length - 1)))];
+  return entries[Math.min(entries.length - 1, Math.max(0, to(at, entries.length - 1)))];
+}
+
+export function walk(context: Context, to: Step): void {
+  const next = stepped(context, to);
   if (next) stand(context, next.entry.path);
 }
+
+// -- choosing several
+
+/** All from where choosing began up to this row. */
+export function reach(context: Context, path: string): void {
+  const { explorer } = context.store.get();
+  const anchor = explorer.anchor || explorer.focus || path;
+  change(context, { focus: path, anchor, chosen: between(rows(context), anchor, path) });
+  files.focusRow(context);
+}
+
+export function reachBy(context: Context, to: Step): void {
+  const next = stepped(context, to);
+  if (next) reach(context, next.entry.path);
+}
+
+/** Without the rows between: the choice stays as it is. */
+export function walkBy(context: Context, to: Step): void {
+  const next = stepped(context, to);
+  if (!next) return;
+  change(context, { focus: next.entry.path });
+  files.focusRow(context);
+}
+
+/** This row too, or no more. The first is joined by the one where one was. */
+export function choose(context: Context, path: string): void {
+  const state = context.store.get();
+  const { anchor, chosen } = state.explorer;
+  const joined = chosen.length === 0 && anchor !== path && entryAt(state, anchor) ? [anchor] : chosen;
+  change(context, { focus: path, anchor: path, chosen: toggled(joined, path) });
+}
+
+export function chooseAll(context: Context): void {
+  change(context, { chosen: rows(context).map((row) => row.entry.path) });
+}
+
+export function chooseNone(context: Context): void {
+  change(context, { chosen: [], cut: [], anchor: context.store.get().explorer.focus });
+}
+
+// -- opening
 
 /** Into a folder: opens it, and once it is open goes to what is in it. */
 export function inward(context: Context, row: EntryRow): void {
@@ -71,89 +113,26 @@ export function typeAhead(context: Context, letter: string): void {
 
 export function activate(context: Context, row: EntryRow, enter: boolean): void {
   const { entry } = row;
-  change(context, { focus: entry.path });
+  change(context, { focus: entry.path, chosen: [], anchor: entry.path });
   if (entry.type === "directory") void files.toggle(context, entry.path);
   else void editor.open(context, entry.path, enter ? {} : undefined);
 }
 
-export function openMenu(context: Context, path: string, at: { x: number; y: number }): void {
-  change(context, { focus: path, menu: { path, ...at } });
+export function openMenu(context: Context, path: string, at: { x: number; y: number; byFinger?: boolean }): void {
+  const { chosen, menu } = context.store.get().explorer;
+  if (at.byFinger && menu?.path === path) return;  // some browsers tell of a finger that stays, too
+  change(context, { focus: path, menu: { path, ...at }, chosen: chosen.includes(path) ? chosen : [] });
+}
+
+/** Each file by itself, each folder as an archive: the browser may ask whether it may be several. */
+export function download(context: Context, path: string): void {
+  const state = context.store.get();
+  const paths = meant(state, path);
+  for (const one of paths) (isFolderAt(state, one) ? files.downloadFolder : files.download)(context, one);
+  if (paths.length > 1) raise(context, "info", `${paths.length} downloads begin. The browser may ask whether it may be several.`);
 }
 
 export function copyPath(context: Context, path: string): void {
   navigator.clipboard.writeText(path).then(
     () => raise(context, "info", "The path is copied."), () => raise(context, "error", `The browser did not let it be copied: ${path}`));
-}
-
-// -- moving
-
-export function cut(context: Context, path: string): void {
-  change(context, { cut: path });
-  raise(context, "info", "Paste it into another folder with Ctrl/Cmd+V there.");
-}
-
-export async function paste(context: Context, into: string): Promise<void> {
-  const { cut: path } = context.store.get().explorer;
-  change(context, { cut: "" });
-  if (path) await moveInto(context, path, folderAt(context.store.get(), into));
-}
-
-/** By drag or paste: refusals are said, a taken name is asked about. */
-export async function moveInto(context: Context, path: string, folder: string): Promise<void> {
-  if (parentOf(path) === folder) return;
-  if (under(folder, path)) return raise(context, "error", "A folder cannot be moved into itself.");
-  try {
-    await moved(context, path, joinPath(folder, nameOf(path)));
-  } catch (cause) {
-    raise(context, "error", `Not moved: ${said(cause)}`);
-  }
-}
-
-/** By dialog: the path is written whole; a folder that is there means into it. */
-export function moveTo(context: Context, path: string, wanted: string): Promise<void> {
-  return throughDialog(context, async () => {
-    const to = wanted.replace(/\/+$/, "");
-    if (!to.startsWith("/")) throw new Error("Write the whole path, from / on.");
-    if (under(to, path) && to !== path) throw new Error("A folder cannot be moved into itself.");
-    const isFolder = await api.isFolder(context.store.get().page.workspace, to);
-    const target = isFolder ? joinPath(to, nameOf(path)) : to;
-    context.store.dispatch({ type: "dialog.closed" });
-    if (target !== path) await moved(context, path, target);
-  });
-}
-
-async function moved(context: Context, path: string, to: string, overwrite = false): Promise<void> {
-  const workspace = context.store.get().page.workspace;
-  try {
-    const etag = await api.moveEntry(workspace, path, to, overwrite);
-    editor.moved(context, path, to, etag);
-    followTo(context, path, to);
-    await Promise.all([parentOf(path), parentOf(to)].map((folder) => files.changed(context, folder)));
-  } catch (cause) {
-    if (!(cause instanceof Problem) || cause.code !== "file_exists") throw cause;
-    const { choice } = await askWhatToDo(context, { name: nameOf(to), folder: parentOf(to), more: false, copies: false });
-    if (choice === "replace") await moved(context, path, to, true);
-    if (choice === "both") await moved(context, path, await freeName(context, to));
-  }
-}
-
-/** The focus goes along, unless somebody went elsewhere while the answer was on its way. */
-function followTo(context: Context, path: string, to: string): void {
-  const { explorer, tree } = context.store.get();
-  const folder = parentOf(to);
-  if (explorer.focus === path) change(context, { focus: tree[folder]?.open ? to : folder });
-}
-
-/** "name (2)", or the first number beyond that is free. */
-export async function freeName(context: Context, path: string): Promise<string> {
-  const workspace = context.store.get().page.workspace;
-  for (let number = 2; number < 100; number += 1) {
-    const beside = joinPath(parentOf(path), besideName(nameOf(path), number));
-    if (!(await api.isThere(workspace, beside))) return beside;
-  }
-  throw new Error("There are a hundred of that name already.");
-}
-
-function nameOf(path: string): string {
-  return path.slice(path.lastIndexOf("/") + 1);
 }

@@ -15,7 +15,7 @@ import { parentOf, readable } from "../state/words";
 import { raise, type Context } from "./context";
 import { askWhatToDo, type Answer } from "./exists";
 import * as files from "./files";
-import { freeName } from "./tree";
+import { freeName } from "./moving";
 
 export interface Item { path: string; file: File | null }
 

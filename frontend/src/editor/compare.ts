@@ -7,6 +7,7 @@ import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { goToNextChunk, goToPreviousChunk, MergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers } from "@codemirror/view";
+import { nameFolds, openableFolds } from "./folds";
 import { editorLook } from "./theme";
 
 export interface Merging {
@@ -17,7 +18,7 @@ export interface Merging {
 
 export function mergeView(parent: HTMLElement, theirs: string, mine: string, nonce: string): Merging {
   const both = (label: string): Extension => [
-    EditorState.lineSeparator.of("\n"), EditorView.cspNonce.of(nonce), EditorView.contentAttributes.of({ "aria-label": label }), lineNumbers(), EditorView.lineWrapping, editorLook,
+    EditorState.lineSeparator.of("\n"), EditorView.cspNonce.of(nonce), EditorView.contentAttributes.of({ "aria-label": label }), lineNumbers(), EditorView.lineWrapping, editorLook, openableFolds(),
     keymap.of([{ key: "Alt-ArrowDown", run: goToNextChunk }, { key: "Alt-ArrowUp", run: goToPreviousChunk }, ...defaultKeymap, ...historyKeymap]),
   ];
   // Of a file that mixes line ends each line keeps its own: nothing but a line feed parts lines here.
@@ -26,6 +27,7 @@ export function mergeView(parent: HTMLElement, theirs: string, mine: string, non
     a: { doc: theirs, extensions: [EditorState.readOnly.of(true), both("Theirs")] },
     b: { doc: mine, extensions: [history(), both("What will be saved")] },
   });
+  for (const side of [view.a, view.b]) nameFolds(side);
   return {
     text: () => view.b.state.doc.toString(),
     take: (text) => view.b.dispatch({ changes: { from: 0, to: view.b.state.doc.length, insert: text } }),

@@ -9,17 +9,22 @@ import { baseName, parentOf } from "./words";
 export interface Explorer {
   /** The row where one is. */
   focus: string;
-  /** Its menu is open there, in CSS pixels of the window. */
-  menu: { path: string; x: number; y: number } | null;
+  /** Its menu is open there, in CSS pixels of the window; maybe by a finger that still lies on the row. */
+  menu: { path: string; x: number; y: number; byFinger?: boolean } | null;
   /** The folder that a drag would drop into. */
   over: string;
   /** To be moved by the next paste. */
-  cut: string;
-  /** What deleting a folder would take, as far as it was counted. */
-  going: { path: string; files: number; folders: number; more: boolean } | null;
+  cut: string[];
+  /** Those that an act on one of them is about, in the order of choosing; and from where a stretch of them reaches. */
+  chosen: string[];
+  anchor: string;
+  /** The row whose name is being written anew, and why what was written could not be. */
+  renaming: { path: string; problem: string; busy: boolean } | null;
+  /** What deleting would take, as far as it was counted. */
+  going: { files: number; folders: number; more: boolean } | null;
 }
 
-export const noExplorer: Explorer = { focus: "", menu: null, over: "", cut: "", going: null };
+export const noExplorer: Explorer = { focus: "", menu: null, over: "", cut: [], chosen: [], anchor: "", renaming: null, going: null };
 
 export interface EntryRow { kind: "entry"; entry: FileEntry; depth: number; open: boolean; at: number; of: number }
 /** What is to say about a folder, in the place of entries. */

@@ -1,6 +1,7 @@
 /** How the file tree and the editor's tabs change. Part of reduce.ts; pure. Text itself lives in the editor. */
 
 import type { Action } from "./actions";
+import { stillThere } from "./chosen";
 import { focusAfter, forgotten, kept, seen } from "./file-tree";
 import type { EditorTab, FileEntry, State, TreeFolder } from "./types";
 import { canStart } from "./words";
@@ -42,7 +43,11 @@ function listed(state: State, path: string, now: FileEntry[], more: boolean): St
   const before = state.tree[path]?.entries ?? [];
   const gone = before.filter((entry) => entry.type === "directory" && !now.some((one) => one.path === entry.path && one.type === "directory"));
   const tree = gone.reduce((rest, entry) => forgotten(rest, entry.path), state.tree);
-  const explorer = { ...state.explorer, focus: focusAfter(state.explorer.focus, path, seen(state, before), seen(state, now)) };
+  const { focus, chosen, cut, renaming } = state.explorer;
+  const explorer = {
+    ...state.explorer, focus: focusAfter(focus, path, seen(state, before), seen(state, now)), chosen: stillThere(chosen, path, now), cut: stillThere(cut, path, now),
+    renaming: renaming && stillThere([renaming.path], path, now).length === 0 ? null : renaming,
+  };
   return folder({ ...state, tree, explorer }, path, { status: "listed", entries: kept(before, now), more, problem: "" });
 }
 

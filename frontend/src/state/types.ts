@@ -267,11 +267,10 @@ export type Dialog =
   | { kind: "close-file"; path: string }
   | TerminalDialog
   | { kind: "new-entry"; type: "file" | "directory"; parent: string }
-  | { kind: "rename"; path: string }
-  | { kind: "move"; path: string }
+  | { kind: "move"; paths: string[] }
   /** Something has the name already; `more`: the answer may be for those after it too. */
   | { kind: "exists"; name: string; folder: string; more: boolean; copies: boolean }
-  | { kind: "remove"; path: string; type: string }
+  | { kind: "remove"; paths: string[] }
   | { kind: "open-link"; url: string }
   | { kind: "compare"; path: string }
   | { kind: "share"; port: number }

@@ -89,7 +89,7 @@ function describe(state: State, context: Context, dialog: Exclude<Dialog, { kind
     case "emulated": return emulatedDialog(context);
     case "share": return shareDialog(state, context, dialog.port);
     case "compare": return compareDialog(context, dialog.path);
-    case "new-entry": case "rename": case "move": case "remove": case "exists": return describeEntry(state, context, dialog);
+    case "new-entry": case "move": case "remove": case "exists": return describeEntry(state, context, dialog);
     default: return describeTime(state, context, dialog);
   }
 }

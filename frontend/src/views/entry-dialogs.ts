@@ -1,9 +1,10 @@
-/** The dialogs about a file or folder: new, rename, move, delete, and what to do where a name is taken. Called by dialogs.ts. */
+/** The dialogs about files and folders: new, move, delete, and what to do where a name is taken. Called by dialogs.ts. */
 
 import type { Context } from "../commands/context";
 import { decide, type Answer } from "../commands/exists";
 import * as files from "../commands/files";
-import * as tree from "../commands/tree";
+import * as moving from "../commands/moving";
+import { isFolderAt } from "../state/chosen";
 import { under } from "../state/file-tree";
 import type { Dialog, State } from "../state/types";
 import { baseName, parentOf, readable } from "../state/words";
@@ -11,7 +12,7 @@ import type { Shown } from "./dialogs";
 import { h, type Child, type VNode } from "./dom";
 import { field, withInitial } from "./parts";
 
-type EntryDialog = Extract<Dialog, { kind: "new-entry" | "rename" | "move" | "remove" | "exists" }>;
+type EntryDialog = Extract<Dialog, { kind: "new-entry" | "move" | "remove" | "exists" }>;
 
 export function describeEntry(state: State, context: Context, dialog: EntryDialog): Shown {
   switch (dialog.kind) {
@@ -20,32 +21,33 @@ export function describeEntry(state: State, context: Context, dialog: EntryDialo
         title: `New ${dialog.type === "file" ? "file" : "folder"} in ${readable(dialog.parent)}`, verb: "Create", body: [line("Name", "")],
         act: (values) => void files.makeEntry(context, dialog.type, dialog.parent, values["entry"] ?? ""),
       };
-    case "rename":
-      return {
-        title: `Rename ${baseName(dialog.path)}`, verb: "Rename", body: [line("Name", baseName(dialog.path), stem(baseName(dialog.path)))],
-        act: (values) => void files.rename(context, dialog.path, values["entry"] ?? ""),
-      };
     case "move":
       return {
-        title: `Move ${baseName(dialog.path)}`, verb: "Move", body: [line("To this folder, or to this path", parentOf(dialog.path)), folders(state)],
-        act: (values) => void tree.moveTo(context, dialog.path, values["entry"] ?? ""),
+        title: `Move ${what(dialog.paths)}`, verb: "Move",
+        body: [dialog.paths.length > 1 && listed(dialog.paths), line(dialog.paths.length > 1 ? "To this folder" : "To this folder, or to this path", parentOf(dialog.paths[0] ?? "/")), folders(state)],
+        act: (values) => void moving.moveTo(context, dialog.paths, values["entry"] ?? ""),
       };
-    case "remove": return removal(state, context, dialog.path, dialog.type);
+    case "remove": return removal(state, context, dialog.paths);
     case "exists": return taken(context, dialog);
   }
 }
 
-/** Of a name, what comes before its kind is selected: it is what one mostly changes. */
-function line(label: string, value: string, selected = value.length): VNode {
-  return field(label, "", h("input", {
-    id: "entry", name: "entry", autofocus: true, autocomplete: "off", spellcheck: "false", list: "entry-folders",
-    mount: (element) => { withInitial(value)(element); (element as HTMLInputElement).setSelectionRange(0, selected); },
-  }));
+function what(paths: string[]): string {
+  return paths.length === 1 ? baseName(paths[0]!) : `${paths.length} entries`;
 }
 
-function stem(name: string): number {
-  const dot = name.lastIndexOf(".");
-  return dot > 0 ? dot : name.length;
+const named = 8;
+
+function listed(paths: string[]): VNode {
+  return h("ul", { class: "entries-meant breakable" }, paths.slice(0, named).map((path) => h("li", { key: path }, h("code", null, readable(path)))),
+    paths.length > named && h("li", { key: "more" }, `and ${paths.length - named} more`));
+}
+
+function line(label: string, value: string): VNode {
+  return field(label, "", h("input", {
+    id: "entry", name: "entry", autofocus: true, autocomplete: "off", spellcheck: "false", list: "entry-folders",
+    mount: (element) => { withInitial(value)(element); (element as HTMLInputElement).select(); },
+  }));
 }
 
 /** Those that the tree knows: the browser offers them while one types. */
@@ -54,27 +56,31 @@ function folders(state: State): VNode {
   return h("datalist", { id: "entry-folders" }, known.slice(0, 200).map((entry) => h("option", { key: entry.path, value: entry.path })));
 }
 
-function removal(state: State, context: Context, path: string, type: string): Shown {
-  const unsaved = state.tabs.filter((tab) => tab.dirty && under(tab.path, path)).map((tab) => baseName(tab.path));
+function removal(state: State, context: Context, paths: string[]): Shown {
+  const unsaved = state.tabs.filter((tab) => tab.dirty && paths.some((path) => under(tab.path, path))).map((tab) => baseName(tab.path));
   return {
-    title: `Delete ${baseName(path)}?`, verb: "Delete", danger: true,
+    title: `Delete ${what(paths)}?`, verb: paths.length > 1 ? `Delete ${paths.length} entries` : "Delete", danger: true,
     body: [
-      h("p", { class: "breakable" }, h("code", null, readable(path))),
-      h("p", { role: "status" }, type === "directory" ? `${whatGoes(state, path)} This cannot be undone here; a checkpoint has what was there when it was made.`
-        : "The file is removed from the disk. This cannot be undone here; a checkpoint has it as it was when it was made."),
+      listed(paths),
+      h("p", { role: "status" }, `${whatGoes(state, paths)} This cannot be undone here; a checkpoint has what was there when it was made.`),
       unsaved.length > 0 && h("p", { class: "problem" }, `Open and not saved: ${unsaved.join(", ")}.`),
     ],
-    act: () => void files.removeEntry(context, path, type),
+    act: () => void moving.removeAll(context, paths),
   };
 }
 
-function whatGoes(state: State, path: string): string {
+/** What lies in folders is counted while one reads. */
+function whatGoes(state: State, paths: string[]): string {
   const { going } = state.explorer;
-  if (going?.path !== path) return "The folder and everything in it are removed from the disk.";
+  const folders = paths.filter((path) => isFolderAt(state, path)).length;
+  const [they, are] = paths.length > 1 ? [`All ${paths.length}`, "are"] : [folders ? "The folder" : "The file", "is"];
+  if (folders === 0) return `${they} ${are} removed from the disk.`;
+  const inside = `everything in ${folders === 1 ? (paths.length > 1 ? "the folder" : "it") : "the folders"}`;
+  if (!going) return `${they} and ${inside} are removed from the disk.`;
   const count = (number: number, word: string): string => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
-  if (going.files + going.folders === 0) return "The folder is empty. It is removed from the disk.";
+  if (going.files + going.folders === 0) return folders === 1 && paths.length === 1 ? "The folder is empty. It is removed from the disk." : `${they} are removed from the disk. There is nothing in the ${folders === 1 ? "folder" : "folders"}.`;
   const parts = [going.files > 0 && count(going.files, "file"), going.folders > 0 && count(going.folders, "folder")].filter(Boolean).join(" and ");
-  return `The folder and everything in it, ${going.more ? "more than " : ""}${parts}, are removed from the disk.`;
+  return `${they} and ${inside}, ${going.more ? "more than " : ""}${parts}, are removed from the disk.`;
 }
 
 function taken(context: Context, { name, folder, more, copies }: Extract<Dialog, { kind: "exists" }>): Shown {

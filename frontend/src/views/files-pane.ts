@@ -13,7 +13,7 @@ import { h, type VNode } from "./dom";
 import { button, iconButton } from "./parts";
 import { start } from "./power";
 import { searchPane } from "./search-pane";
-import { treeView } from "./tree";
+import { chosenBar, treeView } from "./tree";
 import { treeMenu } from "./tree-menu";
 import { uploadBar } from "./upload-bar";
 
@@ -32,6 +32,7 @@ export function filesPane(state: State, context: Context, workspace: Workspace):
         iconButton("refresh", "Refresh", () => void files.refresh(context), { disabled: !source }))),
     source === "disk" && asleepBar(state, context, workspace),
     searching ? searchPane(state, context, workspace) : treeView(state, context, source),
+    !searching && chosenBar(state, context, source),
     uploadBar(state, context),
     treeMenu(state, context, source));
 }
