@@ -103,8 +103,11 @@ class MachinesHttp:
         return http.reply({"running": await self._machines.up(request.match_info["mid"], wait_s)})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        http.Query(request).done()
-        return http.reply(await self._figures.shown(request.match_info["mid"]))
+        query = http.Query(request)
+        asks = query.choice("now", ("true", "false"), "true") == "true"
+        query.done()
+        mid = request.match_info["mid"]
+        return http.reply(await self._figures.shown(mid) if asks else self._figures.kept(mid))
 
 
 def _version() -> str:

@@ -77,7 +77,11 @@ class Figures:
             now = sample.to_json()
         except SandboxError as error:
             reason = error.reason or error.code
-        return {"now": now, "reason": reason, "interval_s": SAMPLE_S,
+        return {**self.kept(machine_id), "now": now, "reason": reason}
+
+    def kept(self, machine_id: str) -> Json:
+        """The hour alone: no guest is asked."""
+        return {"now": None, "reason": None, "interval_s": SAMPLE_S,
                 "history": [sample.to_json() for sample in self._rings.get(machine_id, ())]}
 
     async def _look(self, machine_id: str) -> Sample:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.hands import open_workspace
+from tests.browser.test_finding import both_looks
 from tests.browser.test_looks import PHONE, WIDE, no_barriers, no_sideways_scrolling
 from tests.browser.test_time import checkpointed, files_url
 
@@ -158,3 +160,32 @@ def test_the_header_says_what_it_uses_in_words_and_why_an_emulated_one_is_slower
     no_barriers(page)
     page.keyboard.press("Escape")
     expect(rest).to_be_hidden()
+
+
+def test_the_list_draws_the_last_hour_of_those_that_run_with_one_question(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client) -> None:
+    asked: list[list[str]] = []
+
+    def hours(route: Route) -> None:
+        asked.append(parse_qs(urlsplit(route.request.url).query)["ids"][0].split(","))
+        sample = {"memory_used_bytes": 2**30, "memory_total_bytes": 2**31}
+        history = [{"at": f"2026-01-01T00:{minute:02}:00Z", "cpu_percent": minute, **sample} for minute in range(31)]
+        route.fulfill(json={"results": [{"workspace": one, "interval_s": 60, "history": history} for one in asked[-1]]})
+
+    page.route(re.compile("/api/v1/metrics"), hours)
+    rests = agent.post("/workspaces?wait=true", json={"name": "rests"}).json()["id"]
+    agent.post(f"/workspaces/{rests}/stop?wait=true")
+    page.goto("/")
+    def drawn(one: str) -> Locator:
+        row = page.locator(f"[data-workspace='{one}']")
+        return row.get_by_role("img", name="Processor 30 %, last hour 0 % to 30 %")
+    expect(drawn(workspace["id"])).to_be_visible()
+    expect(drawn(rests)).to_have_count(0)
+    assert len(asked) == 1 and workspace["id"] in asked[0] and rests not in asked[0]
+    both_looks(page)
+    agent.post(f"/workspaces/{rests}/start?wait=true")
+    expect(drawn(rests)).to_be_visible()
+    assert {workspace["id"], rests} <= set(asked[-1]), "all of them in one question"
+    no_sideways_scrolling(page)
+    expect(drawn(rests)).to_be_hidden()
+    agent.delete(f"/workspaces/{rests}?purge=true")

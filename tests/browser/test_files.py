@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import tarfile
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -348,7 +349,8 @@ def test_a_sleeping_workspace_shows_its_disk_to_be_read_and_becomes_editable_whe
     type_at_end(page, "typed in vain")
     expect(page.locator(".cm-content")).not_to_contain_text("in vain")
     expect(page.get_by_role("button", name="New, or upload")).to_be_disabled()
-    expect(tree_menu(page, "main.py").get_by_role("menuitem")).to_have_text(["Open", "Download", "Copy the path"])
+    offered = ["Open", "Download", "Copy the path", "Choose several"]
+    expect(tree_menu(page, "main.py").get_by_role("menuitem")).to_have_text(offered)
     page.keyboard.press("Escape")
     expect(entry(page, "main.py")).to_be_focused()
     page.keyboard.press("F2")
@@ -363,3 +365,33 @@ def test_a_sleeping_workspace_shows_its_disk_to_be_read_and_becomes_editable_whe
     page.keyboard.press("Control+s")
     saved(page, "main.py")
     assert read("/home/user/src/main.py") == b"print('one')\nprint('two')"
+
+
+def test_what_a_disk_alone_cannot_answer_says_so_and_wakes_when_it_is_asked_for(
+        page: Page, workspace: dict[str, Any], agent: httpx.Client, put: Put, watch: Watch) -> None:
+    watch.provoked.append("/files")  # a disk that wakes while it is read, or sleeps, says so
+    put("/home/user/src/main.py", b"print('one')\nprint('two')")
+    open_workspace(page, workspace)
+    expect(entry(page, "src")).to_be_visible()
+    bar = page.get_by_role("region", name="Files").get_by_role("status")
+    agent.post(f"/workspaces/{workspace['id']}/stop?wait=true")
+    expect(bar).to_contain_text("Asleep: reading the disk.")
+    page.keyboard.press("Control+Shift+f")
+    pane = page.get_by_role("region", name="Files")
+    pane.get_by_label("Search for").fill("print")
+    note = pane.locator(".search-note")
+    expect(note).to_have_text("Contents are searched in a workspace that runs: to search wakes it.")
+    expect(pane.get_by_role("button", name="Start and search")).to_be_enabled()
+    both_looks(page)
+    assert agent.get(f"/workspaces/{workspace['id']}").json()["state"] == "stopped", "typing woke nobody"
+    pane.get_by_label("Search for").press("Enter")
+    expect(note).to_have_text("2 lines in 1 file.")
+    expect(state_of(page)).to_have_text("Running")
+    page.keyboard.press("Escape")
+    agent.post(f"/workspaces/{workspace['id']}/stop?wait=true")
+    expect(bar).to_contain_text("Asleep: reading the disk.")
+    with page.expect_download() as download:
+        tree_menu(page, "src").get_by_role("menuitem", name="Start and download as an archive").click()
+    with tarfile.open(download.value.path()) as archive:
+        assert "main.py" in {name.rpartition("/")[2] for name in archive.getnames()}
+    expect(state_of(page)).to_have_text("Running")

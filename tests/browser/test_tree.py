@@ -56,8 +56,7 @@ def focused(page: Page) -> Locator:
     return page.locator(".tree :focus .entry-text")
 
 
-def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files, watch: Watch) -> None:
-    watch.provoked.append("/files")
+def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files) -> None:
     for name in ("keys/alpha/one.txt", "keys/alpha/two.txt", "keys/beta.txt", "keys/bravo.txt"):
         files.put(name)
     open_workspace(page, files.workspace)
@@ -81,26 +80,6 @@ def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files, wa
     page.keyboard.press("End")
     both_looks(page)
     entry(page, "beta.txt").focus()
-    page.keyboard.type("be")
-    page.keyboard.press("F2")
-    name = page.get_by_label("New name of beta.txt")
-    expect(name).to_be_focused()
-    page.keyboard.type("bravo")  # what stands before the kind is selected
-    page.keyboard.press("Enter")
-    refusal = page.get_by_role("treeitem", name="beta.txt").get_by_role("alert")
-    expect(refusal).to_have_text("“bravo.txt” is already there.")
-    expect(name).to_be_focused()
-    both_looks(page)
-    name.fill("a/b")
-    page.keyboard.press("Enter")
-    expect(refusal).to_have_text("“a/b” cannot be a name.")
-    page.keyboard.press("Escape")
-    expect(focused(page)).to_have_text("beta.txt")
-    page.keyboard.press("F2")
-    expect(name).to_be_focused()
-    page.keyboard.type("gamma")
-    page.keyboard.press("Enter")
-    expect(focused(page)).to_have_text("gamma.txt")
     page.keyboard.type("br")
     expect(focused(page)).to_have_text("bravo.txt")
     page.keyboard.press("Control+x")
@@ -127,9 +106,42 @@ def test_the_tree_is_walked_and_changed_by_keyboard(page: Page, files: Files, wa
     page.keyboard.press("ArrowLeft")
     expect(entry(page, "alpha")).to_have_count(0)
     page.keyboard.press("Enter")
-    page.keyboard.type("gam")
+    page.keyboard.type("bet")
     page.keyboard.press("Enter")
     expect(page.locator(".cm-content")).to_be_focused()
+
+
+def test_a_name_is_written_in_its_row(page: Page, files: Files, watch: Watch) -> None:
+    watch.provoked.append("/files")
+    for name in ("rename/beta.txt", "rename/bravo.txt"):
+        files.put(name)
+    open_workspace(page, files.workspace)
+    entry(page, "rename").click()
+    entry(page, "beta.txt").focus()
+    page.keyboard.press("F2")
+    name = page.get_by_label("New name of beta.txt")
+    expect(name).to_be_focused()
+    page.keyboard.type("bravo")  # what stands before the kind is selected
+    page.keyboard.press("Enter")
+    refusal = page.get_by_role("treeitem", name="beta.txt").get_by_role("alert")
+    expect(refusal).to_have_text("“bravo.txt” is already there.")
+    expect(name).to_be_focused()
+    both_looks(page)
+    name.fill("a/b")
+    page.keyboard.press("Enter")
+    expect(refusal).to_have_text("“a/b” cannot be a name.")
+    page.keyboard.press("Escape")
+    expect(focused(page)).to_have_text("beta.txt")
+    page.keyboard.press("F2")
+    expect(name).to_be_focused()
+    page.keyboard.type("gamma")
+    page.keyboard.press("Enter")
+    expect(focused(page)).to_have_text("gamma.txt")
+    tree_menu(page, "gamma.txt").get_by_role("menuitem", name="Rename").click()
+    page.get_by_label("New name of gamma.txt").fill("delta.txt")
+    entry(page, "bravo.txt").click()  # who goes on elsewhere has finished
+    expect(entry(page, "delta.txt")).to_be_visible()
+    assert files.read("rename/delta.txt") == b""
 
 
 def test_an_entry_is_moved_by_drag_and_by_dialog_and_a_taken_name_is_asked_about(

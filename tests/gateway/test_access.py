@@ -175,3 +175,24 @@ async def test_the_log_of_a_network_is_paged_by_the_number_of_its_rows(rig: Rig)
     assert page["next"] == f"{rig.url}{path}&after=5"
     rig.books.role = "viewer"
     assert (await ask(rig, "GET", path, AUTH))[0] == 200
+
+
+async def test_the_hour_of_several_is_one_question_and_leaves_out_what_is_not_theirs(rig: Rig) -> None:
+    async def hour(request: web.Request) -> web.StreamResponse:
+        assert request.query_string == "now=false", "no guest is asked"
+        sample = {"memory_used_bytes": 7, "load1": 1}
+        return web.json_response({"now": None, "reason": None, "interval_s": 30,
+                                  "history": [{"at": str(n), "cpu_percent": n, **sample} for n in range(120)]})
+    rig.hostd.handler = hour
+    where = f"/api/v1/metrics?ids={WID},{OTHERS},{WID}"
+    status, said = await ask(rig, "GET", where, AUTH)
+    (mine,) = said["results"]
+    assert (status, mine["workspace"], mine["interval_s"], len(mine["history"])) == (200, WID, 90, 40)
+    assert mine["history"][-1] == {"at": "119", "cpu_percent": 119, "memory_used_bytes": 7, "memory_total_bytes": None}
+    assert rig.books.wakes == [] and rig.books.touches == []
+    assert (await ask(rig, "GET", where))[0] == 401 and (await ask(rig, "POST", where, AUTH))[0] == 405
+    for wrong in ("", "?ids=", "?ids=" + ",".join(["x"] * 101)):
+        assert (await ask(rig, "GET", f"/api/v1/metrics{wrong}", AUTH))[1]["code"] == "invalid"
+    rig.books.tokens[TOKEN] = scoped("exec")
+    rig.app.gate.access.forget("token", "")
+    assert (await ask(rig, "GET", where, AUTH))[1]["code"] == "scope_missing"

@@ -15,6 +15,7 @@ def test_every_route_is_described_and_nothing_else() -> None:
                for verb, methods in routes.EXEC_ROUTES.items() for method in methods}
     served |= {(f"{base}checkpoints/{{cid}}/{what}", method.lower())
                for what, methods in routes.LOOK_ROUTES.items() for method in methods}
+    served |= {(path, method.lower()) for path, methods in routes.ALONE.items() for method in methods}
     served.add(("/healthz", "get"))
     described = {(path, method) for path, operations in FRAGMENT["paths"].items() for method in operations}
     assert served == described

@@ -150,3 +150,7 @@ def test_figures_are_there_awake_and_asleep_and_wake_nothing(owner: httpx.Client
     assert owner.post(f"{base}/stop?wait=true").json()["state"] == "stopped"
     asleep = owner.get(f"{base}/metrics").json()
     assert asleep["now"] is None and asleep["reason"] and owner.get(base).json()["state"] == "stopped"
+    mine = base.rpartition("/")[2]
+    (hour,) = owner.get("/api/v1/metrics", params={"ids": f"{mine},{'a' * 20}"}).json()["results"]
+    assert hour["workspace"] == mine and hour["history"][-1:] == [
+        {name: sample[name] for name in hour["history"][-1]} for sample in asleep["history"][-1:]]

@@ -155,6 +155,22 @@ async def test_a_host_that_knows_better_than_the_row_gets_the_machine_woken_and_
             assert len(rig.books.wakes) == 1
 
 
+async def test_a_read_that_says_so_neither_wakes_nor_counts(rig: Rig) -> None:
+    """Field case 072: what an open page reads by itself keeps nobody awake, and cannot undo a stop of that moment."""
+    async def off(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"code": "not_running", "detail": "stopped"}, status=409,
+                                 headers={"Berth-Code": "not_running"})
+    ways = [("GET", "/files?path=/a"), ("GET", "/files/content?path=/a"), ("HEAD", "/files/content?path=/a")]
+    async with aiohttp.ClientSession(rig.url, headers={**AUTH, "Berth-Wake": "never"}) as client:
+        for method, path in ways:
+            assert await _status(client, method, path, {}) == 200
+        rig.books.states[WID], rig.hostd.handler = "stopped", off
+        for method, path in ways:
+            assert await _status(client, method, path, {}) == 409
+        await asyncio.sleep(0.05)
+        assert rig.books.wakes == [] and rig.books.touches == []
+
+
 @pytest.mark.parametrize(("method", "path"), [
     ("GET", "/execs"), ("GET", f"/execs/{EID}"), ("GET", f"/execs/{EID}/output?stream=stdout"),
     ("GET", f"/execs/{EID}/stream"), ("GET", f"/execs/{EID}/recording"),

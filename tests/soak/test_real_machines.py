@@ -5,13 +5,18 @@ What previews do is walked by the very tests that walk it on the fake driver; he
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
 
 import httpx
 import pytest
+from playwright.sync_api import Page, expect, sync_playwright
 from websockets.sync.client import ClientConnection, connect
 
-from tests.gateway.preview_client import PAGE, Preview, anna, base, program, serve, workspace  # noqa: F401
+from tests.browser.conftest import ARGUMENTS, CHROMIUM, WIDE
+from tests.browser.hands import new_terminal, state_of, type_line
+from tests.gateway.preview_client import PAGE, Preview, anna, base, program, serve, session_of, workspace  # noqa: F401
 from tests.gateway.test_previews_stack import (  # noqa: F401
     test_a_program_hears_a_local_request_and_none_of_our_secrets,
     test_a_program_on_the_other_loopback_is_shown_too,
@@ -64,14 +69,26 @@ def test_a_visitor_wakes_a_sleeping_machine_and_its_program_goes_on(stack: Stack
     assert pid_of(anna, base, port) == pid
 
 
-def test_a_terminal_keeps_its_shell_and_what_it_said_through_standby(stack: Stack, anna: httpx.Client,  # noqa: F811
-                                                                     base: str) -> None:  # noqa: F811
+def test_terminals_keep_their_shells_and_what_they_said_through_standby_also_on_the_page(
+        stack: Stack, anna: httpx.Client, base: str) -> None:  # noqa: F811
     begun = anna.post(f"{base}/execs", json={"command": ["bash"], "tty": {"cols": 80, "rows": 24}}).json()
     with terminal(stack, base, begun["id"]) as opened:
         opened.send(INPUT + b"here=$((40+2)); echo marker-$here\n")
         said_until(opened, b"marker-42")
-    asleep(anna, base)
-    assert anna.post(f"{base}/start?wait=true&timeout_s=120").json()["state"] == "running"
+    with a_page(stack, base) as page:
+        new_terminal(page)
+        type_line(page, "there=$((50+2)); echo page-$there")
+        expect(page.locator(".xterm-rows")).to_contain_text("page-52")
+        asleep(anna, base)
+        page.reload()  # somebody comes to what sleeps: it can be read, looking does not wake it, a button does
+        expect(state_of(page)).to_have_text("Standby")
+        expect(page.get_by_role("region", name="Files").get_by_text("Asleep: reading the disk.")).to_be_visible()
+        assert anna.get(base).json()["state"] == "standby"
+        page.get_by_role("button", name="Wake the workspace").click()
+        expect(state_of(page)).to_have_text("Running")
+        expect(page.locator(".xterm-rows")).to_contain_text("page-52")
+        type_line(page, "echo still-$((there+1))")
+        expect(page.locator(".xterm-rows")).to_contain_text("still-53")
     with terminal(stack, base, begun["id"]) as opened:
         said_until(opened, b"marker-42")  # said again by nobody: it is what was kept
         opened.send(INPUT + b"echo still-$((here+1))\n")
@@ -80,6 +97,20 @@ def test_a_terminal_keeps_its_shell_and_what_it_said_through_standby(stack: Stac
 
 
 INPUT, OUTPUT = b"\x00", b"\x01"
+
+
+@contextlib.contextmanager
+def a_page(stack: Stack, base: str) -> Iterator[Page]:  # noqa: F811
+    """Ended before another test begins: the synchronous hands leave an event loop running while they are open."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        context = chromium.new_context(base_url=stack.base_url, viewport=WIDE)
+        context.set_default_timeout(60_000)
+        context.add_cookies([{"name": "berth_session", "value": session_of(stack, "anna"), "url": stack.base_url}])
+        page = context.new_page()
+        page.goto(f"/workspaces/{base.rpartition('/')[2]}")
+        yield page
+        chromium.close()
 
 
 def terminal(stack: Stack, base: str, exec_id: str) -> ClientConnection:  # noqa: F811

@@ -1,12 +1,13 @@
-"""`/api/v1/workspaces/{id}/files…` and `/metrics`: the guest's files and figures, carried and never kept.
+"""`/api/v1/workspaces/{id}/files…`: the guest's files, carried and never kept.
 
 Called by `routes`; hostd and the guest's agent do the work with the user's own permissions. A file call wakes
-its workspace; figures do not. Contents are answered so that no browser ever runs them on this origin.
+its workspace. Contents are answered so that no browser ever runs them on this origin.
 """
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -15,7 +16,6 @@ import aiohttp
 from workspaces.actors import Actor
 from workspaces.api.errors import Problem
 from workspaces.gateway import once, relay
-from workspaces.gateway.access import require
 from workspaces.gateway.departure import Departure
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.execs import as_actor, must_operate, next_url
@@ -30,8 +30,16 @@ CAUSE = "file"
 BEGIN_S = 120.0
 
 
+def only_looks(exchange: Exchange) -> bool:
+    """What a page reads by itself is no use of a workspace: it keeps nobody awake, and what sleeps is `not_running`."""
+    return exchange.method in ("GET", "HEAD") and exchange.header(b"berth-wake") == "never"
+
+
 async def asked(gate: Gate, exchange: Exchange, actor: Actor, place: Place, call: Call) -> aiohttp.ClientResponse:
     """A call that may be made again after a wake: it has no body, or one that is held here whole."""
+    if only_looks(exchange):
+        async with Departure(exchange.receive):
+            return await gate.hostd.send(call)
     gate.activity.happened(place.workspace_id, CAUSE)
     async with Departure(exchange.receive):
         return await gate.wake.then(actor, place, CAUSE, gate.config.limits.wake_timeout_s,
@@ -86,9 +94,9 @@ async def _bytes_out(gate: Gate, exchange: Exchange, workspace_id: str, what: st
     call = Call(exchange.method, f"{workspace_id}/files/{what}", exchange.query_string,
                 passed(exchange, actor, place), repeatable=True, longest_s=BEGIN_S)
     response = await asked(gate, exchange, actor, place, call)
+    moved = None if only_looks(exchange) else partial(gate.activity.happened, workspace_id, CAUSE)
     async with Permitted(gate, exchange, place, READ):
-        await relay.answer_from(exchange, response, inert=True,
-                                moved=lambda: gate.activity.happened(workspace_id, CAUSE))
+        await relay.answer_from(exchange, response, inert=True, moved=moved)
 
 
 async def put_content(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
@@ -162,12 +170,3 @@ async def remove(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     must_operate(place)
     call = Call("DELETE", f"{workspace_id}/files", exchange.query_string, as_actor(actor, place), longest_s=None)
     await relay.answer_from(exchange, await asked(gate, exchange, actor, place, call))
-
-
-async def metrics(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
-    """Looking is no use of a workspace: a sleeping one answers `not_running` and sleeps on."""
-    actor = await gate.admit(exchange)
-    require(actor, "workspaces:read")
-    await gate.access.metadata_place(actor, workspace_id)
-    call = Call("GET", f"{workspace_id}/metrics", "", repeatable=True)
-    await relay.answer_from(exchange, await gate.hostd.send(call))

@@ -148,13 +148,15 @@ EXECS: Json = {
     },
 }
 
+NO_WAKE = parameter("Berth-Wake", {"type": "string", "enum": ["never"]},
+                    "`never`: this is no use of it; what does not run is 409 `not_running`", "header")
 FILE_HEADERS: Json = {"ETag": header("Names this content"), "Accept-Ranges": header("`bytes`"),
                       "Content-Disposition": header("Always `attachment`")}
 FILES: Json = {
     "/api/v1/workspaces/{id}/files": {
         "get": operation("files_list", "files", "files:read", "Stat a path; list a folder; wakes the workspace",
                          [WORKSPACE, PATH, USER, LOOK_LIMIT, CURSOR,
-                          parameter("recursive", {"type": "boolean"}, "With everything below")],
+                          parameter("recursive", {"type": "boolean"}, "With everything below"), NO_WAKE],
                          answers((*READING, 507), s200=of("File", "The path, with `entries` when it is a folder"))),
         "delete": operation("files_remove", "files", "files:write", "Remove a path",
                             [WORKSPACE, PATH, USER, parameter("recursive", {"type": "boolean"}, "A folder, too")],
@@ -162,11 +164,12 @@ FILES: Json = {
     },
     "/api/v1/workspaces/{id}/files/content": {
         "get": operation("files_read", "files", "files:read", "A file's bytes",
-                         [WORKSPACE, PATH, USER, parameter("Range", {"type": "string"}, "RFC 9110", "header")],
+                         [WORKSPACE, PATH, USER, parameter("Range", {"type": "string"}, "RFC 9110", "header"),
+                          NO_WAKE],
                          answers((*READING, 412, 416), s200=raw("The file", FILE_HEADERS),
                                  s206=raw("A part of it", {**FILE_HEADERS, "Content-Range": header("RFC 9110")}),
                                  s304={"description": "Not modified"})),
-        "head": operation("files_head", "files", "files:read", "A file's size and ETag", [WORKSPACE, PATH, USER],
+        "head": operation("files_head", "files", "files:read", "A file's size and ETag", [WORKSPACE, PATH, USER, NO_WAKE],
                           answers((*READING, 412, 416), s200={"description": "It is there", "headers": FILE_HEADERS},
                                   s304={"description": "Not modified"})),
         "put": operation("files_write", "files", "files:write", "Write a file of any size, whole or not at all",
@@ -249,6 +252,12 @@ REST: Json = {
         "get": operation("metrics_get", "workspaces", "workspaces:read", "What it uses, and used; never wakes it",
                          [WORKSPACE], answers(READING, s200=of(
                              "Metrics", "The guest's own figures; `now` is null where it does not run"))),
+    },
+    "/api/v1/metrics": {
+        "get": operation("metrics_list", "workspaces", "workspaces:read", "The last hour of several; never wakes any",
+                         [parameter("ids", {"type": "string"}, "Up to 100 ids, with commas", required=True)],
+                         answers((400, 401, 403, 429, 503), s200=of(
+                             "MetricsList", "Of those that are yours, about a minute and a half apart"))),
     },
 }
 NETWORK: Json = {

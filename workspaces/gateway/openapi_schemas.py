@@ -100,6 +100,10 @@ SCHEMAS: dict[str, Json] = {
         cpu_percent={"type": "number", "nullable": True, "description": "Of one processor, since an earlier look"},
         cpu_s={"type": "number"}, load1={"type": "number"}, memory_used_bytes=COUNT, memory_total_bytes=COUNT,
         disk_used_bytes=COUNT, disk_total_bytes=COUNT, network_rx_bytes=COUNT, network_tx_bytes=COUNT),
+    "MetricsList": answer(["results"], results={"type": "array", "items": {"$ref": "#/components/schemas/Hour"}}),
+    "Hour": answer(
+        ["workspace", "interval_s", "history"], workspace={"type": "string"}, interval_s={"type": "number"},
+        history={"type": "array", "items": {"$ref": "#/components/schemas/Figures"}}),
     "Metrics": answer(
         ["now", "history", "interval_s"], reason=MAYBE_TEXT, interval_s={"type": "number"},
         now={"allOf": [{"$ref": "#/components/schemas/Figures"}], "nullable": True},

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from workspaces.api.errors import Problem
-from workspaces.gateway import checkpoints, execs, files, filewatches, networks, terminals, tunnels, waiting
+from workspaces.gateway import checkpoints, execs, files, filewatches, metrics, networks, terminals, tunnels, waiting
 from workspaces.gateway.exchange import Exchange
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.mcp import endpoint
@@ -60,9 +60,11 @@ ROUTES: dict[str, dict[str, Bound]] = {
     "files/archive": {"GET": files.archive, "PUT": files.put_archive},
     "files/search": {"GET": files.search},
     "ports": {"GET": tunnels.listing},
-    "metrics": {"GET": files.metrics},
+    "metrics": {"GET": metrics.one},
     "network/log": {"GET": networks.log},
 }
+#: Whole paths.
+ALONE: dict[str, dict[str, Bound]] = {"/api/v1/metrics": {"GET": metrics.several}}
 #: below …/checkpoints/{cid}/, where cid may be `head`: the rest of …/checkpoints is rows, and Daphne's
 LOOK_ROUTES: dict[str, dict[str, Bound]] = {
     "files": {"GET": checkpoints.listing},
@@ -80,6 +82,8 @@ def find(exchange: Exchange) -> Handler:
         return health
     if exchange.path == "/mcp":
         return endpoint.serve
+    if exchange.path in ALONE:
+        return _bound(exchange.method, ALONE[exchange.path])
     own = OWN.match(exchange.path)
     if own is not None:
         return _own(exchange.method, own["workspace"], own["rest"])
@@ -102,11 +106,15 @@ def _own(method: str, workspace_id: str, rest: str) -> Handler:
     methods, given = _methods(rest)
     if not methods or not WORKSPACE_ID.match(workspace_id):
         return partial(refuse, problem=("not_found", "There is nothing here."))
+    return _bound(method, methods, workspace_id=workspace_id, **given)
+
+
+def _bound(method: str, methods: dict[str, Bound], **given: str) -> Handler:
     bound = methods.get(method)
     if bound is None:
         return partial(refuse, problem=("method_not_allowed", f"{method} is not understood here."),
                        allow=", ".join(sorted(methods)))
-    return partial(bound, workspace_id=workspace_id, **given)
+    return partial(bound, **given)
 
 
 def _methods(rest: str) -> tuple[dict[str, Bound] | None, dict[str, str]]:

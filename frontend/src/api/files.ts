@@ -3,7 +3,7 @@
  */
 
 import type { FileEntry } from "../state/types";
-import { ask, askJson, pathOnly } from "./client";
+import { ask, askJson, onlyLooking, pathOnly } from "./client";
 import { decodePath, encodePath } from "./path";
 import { Problem } from "./problem";
 
@@ -18,11 +18,11 @@ export interface Listing extends FileEntry { entries: FileEntry[]; next?: string
 /** What the tree shows of one folder; beyond `shownEntries` it says that there is more. */
 export const shownEntries = 2000;
 
-export async function listFolder(workspace: string, path: string, source: Source): Promise<{ entries: FileEntry[]; more: boolean }> {
+export async function listFolder(workspace: string, path: string, source: Source, byItself: boolean): Promise<{ entries: FileEntry[]; more: boolean }> {
   const entries: FileEntry[] = [];
   let next: string | null = `${files(workspace, source)}?path=${encodePath(path)}&limit=200`;
   while (next && entries.length < shownEntries) {
-    const page: Listing = await askJson(next);
+    const page: Listing = await askJson(next, byItself ? { headers: onlyLooking } : {});
     entries.push(...page.entries.map((entry) => ({ ...entry, path: exactPath(entry) })));
     next = page.next ? pathOnly(page.next) : null;
   }
@@ -36,9 +36,9 @@ export function exactPath(entry: { path: string; path_encoded?: string }): strin
 export interface FileStart { bytes: Uint8Array<ArrayBuffer>; etag: string; size: number; whole: boolean }
 
 /** The first bytes of a file, up to `most`; `whole` when that is all of it. Of a large file no more is fetched. */
-export async function readStart(workspace: string, path: string, most: number, source: Source): Promise<FileStart> {
+export async function readStart(workspace: string, path: string, most: number, source: Source, byItself = false): Promise<FileStart> {
   const stop = new AbortController();
-  const response = await ask(contentUrl(workspace, path, source), { signal: stop.signal });
+  const response = await ask(contentUrl(workspace, path, source), { signal: stop.signal, ...(byItself ? { headers: onlyLooking } : {}) });
   const bytes = await firstBytes(response, most, () => stop.abort());
   const size = Math.max(bytes.length, Number(response.headers.get("Content-Length") ?? "0"));
   return { bytes, etag: response.headers.get("ETag") ?? "", size, whole: size <= bytes.length };
@@ -61,8 +61,8 @@ async function firstBytes(response: Response, most: number, stop: () => void): P
   return bytes.subarray(0, filled);
 }
 
-export async function currentEtag(workspace: string, path: string): Promise<string> {
-  const response = await ask(contentUrl(workspace, path), { method: "HEAD" });
+export async function currentEtag(workspace: string, path: string, byItself = false): Promise<string> {
+  const response = await ask(contentUrl(workspace, path), { method: "HEAD", ...(byItself ? { headers: onlyLooking } : {}) });
   return response.headers.get("ETag") ?? "";
 }
 

@@ -154,7 +154,7 @@ export async function changedUnderneath(context: Context, path: string, by: stri
   const session = sessions.get(path);
   const known = session?.etag ?? media.mediaOf(path)?.etag;
   try {
-    const etag = await currentEtag(context.store.get().page.workspace, path);
+    const etag = await currentEtag(context.store.get().page.workspace, path, true);
     const now = tabOf(context, path);
     if (!now || now.saving || sessions.get(path) !== session) return;
     if (now.gone) change(context, path, { gone: false });
@@ -162,7 +162,7 @@ export async function changedUnderneath(context: Context, path: string, by: stri
     if (etag === known || etag === session?.etag) return;
     if (!session) await openAs(context, path, false);
     else if (session.dirty) change(context, path, { conflict: by || !now.conflict ? { by, at } : now.conflict });
-    else await reload(context, path);
+    else await reload(context, path, true);
   } catch (cause) {
     if (cause instanceof Problem && cause.status === 404) change(context, path, { gone: true, conflict: null });
     // Else the next save meets the same fact and says it.
@@ -171,26 +171,27 @@ export async function changedUnderneath(context: Context, path: string, by: stri
 
 /** What was read from the disk becomes a text to edit; the others follow what changed meanwhile. */
 export async function beganToRun(context: Context, tab: EditorTab): Promise<void> {
-  await (tab.fromDisk ? reload(context, tab.path) : changedUnderneath(context, tab.path, "", ""));
+  await (tab.fromDisk ? reload(context, tab.path, true) : changedUnderneath(context, tab.path, "", ""));
 }
 
 /** Takes the workspace's version; undo in the editor brings the own text back. */
-export async function reload(context: Context, path: string): Promise<void> {
+export async function reload(context: Context, path: string, byItself = false): Promise<void> {
   const session = sessions.get(path);
   if (!session) return openAs(context, path, false);
   try {
-    const theirs = await theirVersion(context, path);
+    const theirs = await theirVersion(context, path, byItself);
     session.load(theirs.decoded, theirs.etag);
     const reason = theirs.reason || theirs.decoded.readOnly;
     session.lock(reason !== "");
     change(context, path, { conflict: null, problem: "", readOnly: reason !== "", reason, fromDisk: false, gone: false });
   } catch (cause) {
-    raiseProblem(context, cause);
+    // Gone to rest meanwhile: nobody asked for it, and it is read when it runs again.
+    if (!(byItself && cause instanceof Problem && cause.code === "not_running")) raiseProblem(context, cause);
   }
 }
 
-export async function theirVersion(context: Context, path: string): Promise<{ decoded: Decoded; etag: string; reason: string }> {
-  const got = await readStart(context.store.get().page.workspace, path, editableBytes, "live");
+export async function theirVersion(context: Context, path: string, byItself = false): Promise<{ decoded: Decoded; etag: string; reason: string }> {
+  const got = await readStart(context.store.get().page.workspace, path, editableBytes, "live", byItself);
   const decoded = decodedStart(got.bytes, got.whole);
   if (!decoded) throw new Error("The file in the workspace is binary now; it cannot be shown as text.");
   return { decoded, etag: got.etag, reason: got.whole ? "" : beginningReason(got.bytes.length, got.size) };

@@ -14,21 +14,24 @@ export const homeFolder = "/home/user";
 /** The reading of a folder under way, and the one that follows it for whoever asked meanwhile. */
 const reading = new Map<string, { done: Promise<void>; next?: Promise<void> }>();
 
-/** One at a time, so that an older answer never replaces a newer. Done when the folder was read wholly after the asking. */
-export function list(context: Context, path: string): Promise<void> {
+/**
+ * One at a time, so that an older answer never replaces a newer. Done when the folder was read wholly after the asking. Only
+ * what a person asks for is a use of the workspace; the rest is the page that looks.
+ */
+export function list(context: Context, path: string, byItself = true): Promise<void> {
   if (!fileSource(context.store.get())) return Promise.resolve();  // a file call wakes what is on its way to rest
   const known = reading.get(path);
-  if (known) return (known.next ??= known.done.then(() => list(context, path)));
-  const done = readFolder(context, path).finally(() => reading.delete(path));
+  if (known) return (known.next ??= known.done.then(() => list(context, path, byItself)));
+  const done = readFolder(context, path, byItself).finally(() => reading.delete(path));
   reading.set(path, { done });
   return done;
 }
 
-async function readFolder(context: Context, path: string): Promise<void> {
+async function readFolder(context: Context, path: string, byItself: boolean): Promise<void> {
   const { store } = context;
   store.dispatch({ type: "folder.listing", path });
   try {
-    const { entries, more } = await api.listFolder(store.get().page.workspace, path, fileSource(store.get()) ?? "live");
+    const { entries, more } = await api.listFolder(store.get().page.workspace, path, fileSource(store.get()) ?? "live", byItself);
     keepingFocus(context, () => store.dispatch({ type: "folder.listed", path, entries, more }));
   } catch (cause) {
     store.dispatch({ type: "folder.failed", path, problem: listProblem(cause) });
@@ -63,9 +66,11 @@ export function focusRow(context: Context): void {
   (rows.find((row) => row.dataset["path"] === focus) ?? rows[0])?.focus();
 }
 
-/** It was woken while its disk was asked for: the page hears of it in a moment, and reads again. */
+/** It woke or went to rest while it was asked: the page hears of it in a moment, and reads again. */
 function listProblem(cause: unknown): string {
-  return cause instanceof Problem && cause.reason === "workspace_running" ? "It is waking; its files come in a moment." : said(cause);
+  if (!(cause instanceof Problem)) return said(cause);
+  if (cause.reason === "workspace_running") return "It is waking; its files come in a moment.";
+  return cause.code === "not_running" ? "It is going to rest; its files come in a moment." : said(cause);
 }
 
 export async function root(context: Context): Promise<void> {
@@ -82,7 +87,7 @@ export function look(context: Context): Promise<void> {
 export async function toggle(context: Context, path: string): Promise<void> {
   context.store.dispatch({ type: "folder.toggled", path });
   const folder = context.store.get().tree[path];
-  if (folder?.open && folder.status !== "listed") await list(context, path);
+  if (folder?.open && folder.status !== "listed") await list(context, path, false);
 }
 
 /** To the tree by keyboard: to the row where one was. */
@@ -138,11 +143,11 @@ export function checkedName(name: string): string {
 }
 
 /** Hands the bytes to the browser as a download, whatever they are; nothing of them is shown here. */
-export function download(context: Context, path: string): void {
-  const state = context.store.get();
-  save(api.contentUrl(state.page.workspace, path, fileSource(state) ?? "live"), baseName(path));
+export function download(context: Context, path: string, source = fileSource(context.store.get()) ?? "live"): void {
+  save(api.contentUrl(context.store.get().page.workspace, path, source), baseName(path));
 }
 
+/** Of a folder an archive is made in what runs: the asking wakes what sleeps. */
 export function downloadFolder(context: Context, path: string): void {
   save(api.archiveUrl(context.store.get().page.workspace, path), `${baseName(path)}.tar`);
 }

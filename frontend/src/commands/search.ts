@@ -30,12 +30,12 @@ export function hide(context: Context): void {
   context.store.dispatch({ type: "search.shown", shown: false });
 }
 
-/** Looks for it as soon as the typing rests. */
+/** Looks for it as soon as the typing rests; where that would wake what sleeps, once Enter says so. */
 export function typed(context: Context, wanted: Partial<SearchWanted>): void {
   context.store.dispatch({ type: "search.wanted", wanted });
   stop();
   const { text } = context.store.get().search.wanted;
-  if (text.length < leastTyped) return context.store.dispatch({ type: "search.cleared" });
+  if (text.length < leastTyped || fileSource(context.store.get()) !== "live") return context.store.dispatch({ type: "search.cleared" });
   due = setTimeout(() => void search(context, null), typingMs);
 }
 
@@ -58,7 +58,7 @@ function stop(): void {
 
 async function search(context: Context, from: string | null): Promise<void> {
   const { store } = context;
-  if (fileSource(store.get()) !== "live") return;
+  if (!fileSource(store.get())) return;
   const mine = (running = new AbortController());
   const { wanted, files } = store.get().search;
   store.dispatch({ type: "search.begun", anew: from === null });

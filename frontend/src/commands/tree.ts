@@ -2,7 +2,9 @@
 
 import { between, entryAt, isFolderAt, meant, toggled } from "../state/chosen";
 import { byName, entriesOf, focused, rowsOf, type EntryRow, type Explorer } from "../state/file-tree";
-import { parentOf } from "../state/words";
+import { fileSource } from "../state/files";
+import type { State } from "../state/types";
+import { parentOf, startWord } from "../state/words";
 import { raise, type Context } from "./context";
 import * as editor from "./editor";
 import * as files from "./files";
@@ -124,12 +126,26 @@ export function openMenu(context: Context, path: string, at: { x: number; y: num
   change(context, { focus: path, menu: { path, ...at }, chosen: chosen.includes(path) ? chosen : [] });
 }
 
+/** A single file is read from the disk of what sleeps; a folder is not. */
+function downloadWakes(state: State, path: string): boolean {
+  return fileSource(state) === "disk" && meant(state, path).some((one) => isFolderAt(state, one));
+}
+
+export function downloadVerb(state: State, path: string): string {
+  return downloadWakes(state, path) ? `${startWord(state.workspaces[state.page.workspace]!.state)} and download` : "Download";
+}
+
 /** Each file by itself, each folder as an archive: the browser may ask whether it may be several. */
 export function download(context: Context, path: string): void {
   const state = context.store.get();
   const paths = meant(state, path);
-  for (const one of paths) (isFolderAt(state, one) ? files.downloadFolder : files.download)(context, one);
-  if (paths.length > 1) raise(context, "info", `${paths.length} downloads begin. The browser may ask whether it may be several.`);
+  const wakes = downloadWakes(state, path);
+  for (const one of paths) {
+    if (isFolderAt(state, one)) files.downloadFolder(context, one);
+    else files.download(context, one, wakes ? "live" : undefined);
+  }
+  if (wakes) raise(context, "info", `${startWord(state.workspaces[state.page.workspace]!.state) === "Wake" ? "It is woken" : "It is started"}; the download begins then.`);
+  else if (paths.length > 1) raise(context, "info", `${paths.length} downloads begin. The browser may ask whether it may be several.`);
 }
 
 export function copyPath(context: Context, path: string): void {

@@ -101,6 +101,7 @@ export type Action =
   | { type: "members.listed"; members: Member[] }
   | { type: "account.changed"; change: Partial<AccountState> }
   | { type: "metrics.read"; metrics: Metrics }
+  | { type: "hours.read"; hours: Record<string, Metrics> }
   | { type: "share.made"; share: Share }
   | { type: "loss.known"; loss: Loss }
   | { type: "past.changed"; change: Partial<PastState> }

@@ -31,7 +31,7 @@ export function initialState(page: PageData, now: number, theme: Theme, layout: 
     past: noPast,
     ports: { status: "unknown", problem: "", ports: [], shares: [], links: {}, preview: 0 },
     network: noNetwork,
-    metrics: null, members: null,
+    metrics: null, hours: {}, members: null,
     account: { status: "unknown", problem: "", tokens: [], made: null },
     approvals: [],
     me: null,

@@ -1,6 +1,6 @@
 /** Figures of the last hour as a line to draw and as words to read. Pure; called by views/sparkline.ts. */
 
-import type { Figures, Metrics } from "./types";
+import type { Figures, Metrics, State } from "./types";
 import { bytes } from "./words";
 
 /** One line: where it goes, in a box of `width` by `height`, what lies under it, where it ends, and what it says. */
@@ -21,6 +21,11 @@ export function cpuLine(metrics: Metrics): Line {
 export function memoryLine(metrics: Metrics): Line {
   const total = metrics.now?.memory_total_bytes ?? metrics.history.at(-1)?.memory_total_bytes ?? 0;
   return line(metrics, "Memory", (one) => one.memory_used_bytes, bytes, total || 1, total ? ` of ${bytes(total)}` : "");
+}
+
+/** The rows of the list that have figures of now, as they stand in it. */
+export function runningIds({ listing, workspaces }: Pick<State, "listing" | "workspaces">): string[] {
+  return listing.ids.filter((id) => workspaces[id]?.state === "running");
 }
 
 type Measure = (one: Figures) => number | null;

@@ -69,6 +69,8 @@ function reducePage(state: State, action: Action): State {
       return { ...state, account: { ...state.account, ...action.change } };
     case "metrics.read":
       return { ...state, metrics: action.metrics };
+    case "hours.read":
+      return { ...state, hours: action.hours };
     case "layout.changed":
       return { ...state, layout: { ...state.layout, ...action.layout } };
     default:

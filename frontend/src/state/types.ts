@@ -492,6 +492,8 @@ export interface State {
   ports: PortsState;
   network: NetworkState;
   metrics: Metrics | null;
+  /** The last hour of those in the list that run, by workspace. */
+  hours: Record<string, Metrics>;
   /** Null until they were read. */
   members: Member[] | null;
   account: AccountState;

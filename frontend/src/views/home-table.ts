@@ -4,6 +4,7 @@
  */
 
 import * as listing from "../commands/listing";
+import * as metrics from "../commands/metrics";
 import { command, rememberToOpenTerminal } from "../commands/workspaces";
 import type { Context } from "../commands/context";
 import { sortedBy, withLabel } from "../state/listing";
@@ -13,6 +14,7 @@ import { comingWords } from "../state/coming";
 import { h, type Child, type VNode } from "./dom";
 import { button, emulatedWhy, iconButton, stateBadge, when } from "./parts";
 import { bar } from "./quota";
+import { rowSparks } from "./sparkline";
 
 /** What one may sort by, in the order of the columns. */
 export function sortable(everybody: boolean): [SortKey, string][] {
@@ -23,7 +25,7 @@ export function table(state: State, context: Context, list: Workspace[]): VNode 
   const { query } = state.listing;
   const heads = Object.fromEntries(sortable(query.everybody).map(([sort, words]) => [sort, sortHead(context, query, sort, words)]));
   return h("div", { class: "card", key: "table" },
-    h("table", { class: "workspaces" },
+    h("table", { class: "workspaces", mount: () => metrics.watchList(context) },
       h("thead", null, h("tr", null,
         h("th", { scope: "col" }, "State"), heads["name"], heads["owner"] ?? null, heads["last_activity_at"],
         h("th", { scope: "col" }, "Machine"), heads["disk_gib"],
@@ -61,7 +63,8 @@ function row(state: State, context: Context, workspace: Workspace): VNode {
     everybody && h("td", { class: "cell-owner", key: "owner" }, readable(workspace.owner)),
     h("td", { class: "cell-activity" }, lastActivity(workspace, state.now)),
     h("td", { class: "cell-size" }, `${workspace.cpus} CPU${workspace.cpus === 1 ? "" : "s"}, ${mebibytes(workspace.memory_mib)}`,
-      workspace.accelerator === "tcg" && h("span", { class: "chip", title: emulatedWhy }, "emulated")),
+      workspace.accelerator === "tcg" && h("span", { class: "chip", title: emulatedWhy }, "emulated"),
+      workspace.state === "running" && rowSparks(state, workspace.id)),
     h("td", { class: "cell-disk" }, disk(workspace)),
     h("td", { class: "cell-actions" }, actions(state, context, workspace)));
 }

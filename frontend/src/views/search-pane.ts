@@ -11,19 +11,26 @@ import { baseName, parentOf, readable, startWord } from "../state/words";
 import { h, type Child, type VNode } from "./dom";
 import { icon } from "./icons";
 import { button } from "./parts";
-import { start } from "./power";
 
 export function searchPane(state: State, context: Context, workspace: Workspace): VNode {
-  const live = fileSource(state) === "live";
+  const source = fileSource(state);
   return h("div", { class: "search", key: "search", onkeydown: (event: KeyboardEvent) => keys(context, event) },
-    form(state.search, context, live),
-    h("p", { class: "search-note hint", role: "status" }, live ? summary(state.search) : "Contents are searched in a workspace that runs."),
-    !live && h("p", { class: "inset", key: "start" }, button(startWord(workspace.state), () => start(context, workspace.id), { class: "small", disabled: workspace.id in state.pending })),
+    form(state.search, context),
+    h("p", { class: "search-note hint", role: "status" }, note(state, source)),
+    source === "disk" && state.search.status !== "searching" && h("p", { class: "inset", key: "start" },
+      button(`${startWord(workspace.state)} and search`, () => search.now(context), { class: "small", disabled: state.search.wanted.text === "" })),
     state.search.problem && h("p", { class: "problem inset", role: "alert", key: "problem" }, state.search.problem),
     results(state.search, context));
 }
 
-function form({ wanted }: SearchState, context: Context, live: boolean): VNode {
+/** The first call wakes what sleeps: a search does so only when it is told to, and says so before. */
+function note(state: State, source: ReturnType<typeof fileSource>): string {
+  if (source === "live") return summary(state.search);
+  if (state.search.status === "searching") return "It is woken, then searched…";
+  return source === "disk" ? "Contents are searched in a workspace that runs: to search wakes it." : "Contents are searched once it runs.";
+}
+
+function form({ wanted }: SearchState, context: Context): VNode {
   const typed = (event: Event): void => {
     const data = new FormData((event.currentTarget as HTMLElement).closest("form")!);
     search.typed(context, {
@@ -31,7 +38,7 @@ function form({ wanted }: SearchState, context: Context, live: boolean): VNode {
     });
   };
   const line = (name: "text" | "glob", label: string, placeholder: string): VNode =>
-    h("input", { name, "aria-label": label, placeholder, value: wanted[name], autocomplete: "off", spellcheck: "false", disabled: !live, oninput: typed });
+    h("input", { name, "aria-label": label, placeholder, value: wanted[name], autocomplete: "off", spellcheck: "false", oninput: typed });
   return h("form", {
     class: "search-form", role: "search", "aria-label": "Search in files",
     onsubmit: (event: Event) => { event.preventDefault(); search.now(context); },
@@ -111,11 +118,15 @@ function lineText(text: string, wanted: SearchWanted): Child[] {
   return [...parts, readable(text.slice(at, at + 240))];
 }
 
-/** Up and down walk over what was found; Escape leads back to the tree. */
+/** Enter looks at once (of two fields a browser takes it for neither); up and down walk over what was found; Escape leads back to the tree. */
 function keys(context: Context, event: KeyboardEvent): void {
   if (event.key === "Escape") {
     event.preventDefault();
     return search.hide(context);
+  }
+  if (event.key === "Enter" && event.target instanceof HTMLInputElement) {
+    event.preventDefault();
+    return search.now(context);
   }
   const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
   if (by === 0) return;

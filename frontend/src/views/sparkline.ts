@@ -1,4 +1,4 @@
-/** Processor and memory over the last hour, small, with their words. Called by power.ts. */
+/** Processor and memory over the last hour, small, with their words. Called by power.ts and home-table.ts. */
 
 import type { Context } from "../commands/context";
 import * as metrics from "../commands/metrics";
@@ -12,13 +12,22 @@ export function sparklines(state: State, context: Context): VNode {
     known && known.history.length + (known.now ? 1 : 0) > 0 && [spark("cpu", cpuLine(known)), spark("mem", memoryLine(known))]);
 }
 
-function spark(label: string, { path, area, end, now, words }: Line): Child {
-  return h("span", { class: "spark", role: "img", "aria-label": words, title: words },
-    h("span", { class: "spark-label" }, label),
-    h("svg", { class: "spark-line", viewBox: `0 0 ${width} ${height}`, width: String(width), height: String(height), fill: "none", "aria-hidden": "true" },
+/** In a row of the list: the drawings alone, with their words to hover and to hear. */
+export function rowSparks(state: State, id: string): Child {
+  const known = state.hours[id];
+  return h("span", { class: "row-sparks", key: "sparks" }, known && known.history.length > 1 && [cpuLine(known), memoryLine(known)].map((line) =>
+    h("span", { role: "img", "aria-label": line.words, title: line.words }, drawing(line))));
+}
+
+function spark(label: string, line: Line): Child {
+  return h("span", { class: "spark", role: "img", "aria-label": line.words, title: line.words },
+    h("span", { class: "spark-label" }, label), drawing(line), h("span", { class: "spark-now" }, line.now || "–"));
+}
+
+function drawing({ path, area, end }: Line): VNode {
+  return h("svg", { class: "spark-line", viewBox: `0 0 ${width} ${height}`, width: String(width), height: String(height), fill: "none", "aria-hidden": "true" },
       h("rect", { class: "spark-box", width: String(width), height: String(height), rx: "3" }),
       area && h("path", { d: area, class: "spark-area", key: "area" }),
       path && h("path", { d: path, class: "spark-path", key: "path" }),
-      end && h("circle", { cx: end[0].toFixed(1), cy: end[1].toFixed(1), r: "2", class: "spark-end", key: "end" })),
-    h("span", { class: "spark-now" }, now || "–"));
+      end && h("circle", { cx: end[0].toFixed(1), cy: end[1].toFixed(1), r: "2", class: "spark-end", key: "end" }));
 }

@@ -55,15 +55,16 @@ function walk(event: KeyboardEvent): void {
 
 function items(state: State, context: Context, path: string, source: Source): Child[] {
   const many = meant(state, path).length;
-  return many > 1 ? forSeveral(context, path, source, many) : forOne(state, context, path, source);
+  const verb = tree.downloadVerb(state, path);
+  return many > 1 ? forSeveral(context, path, source, `${verb} ${many} entries`, many) : forOne(state, context, path, source, verb);
 }
 
 const line = (key: string): VNode => h("hr", { key, role: "separator" });
 
-function forSeveral(context: Context, path: string, source: Source, many: number): Child[] {
+function forSeveral(context: Context, path: string, source: Source, download: string, many: number): Child[] {
   const live = source === "live";
   return [
-    source && item(`Download ${many} entries`, () => tree.download(context, path), context),
+    source && item(download, () => tree.download(context, path), context),
     live && line("change"),
     live && item(`Move ${many} entries`, () => moving.askToMove(context, path), context),
     live && item(`Delete ${many} entries`, () => moving.askToRemove(context, path), context, "Delete", "danger-text"),
@@ -72,7 +73,7 @@ function forSeveral(context: Context, path: string, source: Source, many: number
   ];
 }
 
-function forOne(state: State, context: Context, path: string, source: Source): Child[] {
+function forOne(state: State, context: Context, path: string, source: Source, download: string): Child[] {
   const folder = folderAt(state, path);
   const isFolder = folder === path;
   const isHome = path === state.home;
@@ -85,9 +86,8 @@ function forOne(state: State, context: Context, path: string, source: Source): C
     live && isFolder && line("up"),
     live && isFolder && item("Upload files", () => uploads.choose(context, folder, "files"), context),
     live && isFolder && item("Upload a folder", () => uploads.choose(context, folder, "folder"), context),
-    source && (!isFolder || live) && line("down"),
-    !isFolder && source && item("Download", () => files.download(context, path), context),
-    isFolder && live && item("Download as an archive", () => files.downloadFolder(context, path), context),
+    source && line("down"),
+    source && item(isFolder ? `${download} as an archive` : download, () => tree.download(context, path), context),
     item("Copy the path", () => tree.copyPath(context, path), context),
     !isHome && item("Choose several", () => tree.change(context, { chosen: [path], anchor: path }), context),
     live && !isHome && line("change"),
