@@ -71,6 +71,14 @@ def test_a_stock_vite_project_is_shown_after_signing_in_and_reloads_hot(
     watch.provoked += [app, "Failed to load resource", "CORS", "Framing", "frame"]
     assert page.evaluate(f"fetch('{app}/api/v1/me', {{credentials: 'include'}}).then(r => r.status, () => 'refused')"
                          ) == "refused"
+    with page.expect_event("framenavigated", lambda frame: frame.url.startswith("chrome-error:")):
+        page.evaluate(f"document.body.append(Object.assign(document.createElement('iframe'), {{src: '{app}/'}}))")
+    with context.expect_page() as opened:
+        page.evaluate(f"window.opened = window.open('{app}/sign-in')")
+    expect(opened.value.get_by_role("button", name="Sign in")).to_be_visible()
+    assert opened.value.evaluate("window.opener") is None and page.evaluate("window.opened.closed") is True
+    opened.value.close()
+
     def hops() -> int:
         return sum("/.berth/enter" in one for one in requests)
     before = hops()

@@ -5,6 +5,7 @@ hostd whose every connection a test decides.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -144,6 +145,27 @@ async def test_a_person_sees_a_page_that_waits_and_a_program_waits(program: tupl
     rig.books.on_wake = up
     status, _, body = await ask(rig, path="/api", headers={"Accept": "application/json"})
     assert (status, body) == (200, b"ok") and rig.books.wakes[-1] == (WID, "preview")
+
+
+async def test_the_first_request_wakes_and_its_body_is_not_lost(program: tuple[Rig, RawHostd]) -> None:
+    """Field case 080."""
+    rig, hostd = program
+    body, arrived = os.urandom(5_000_000), []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        arrived.append(await reader.readexactly(len(body)))
+        writer.write(OK)
+        await writer.drain()
+
+    async def up(workspace_id: str) -> None:
+        rig.books.states[workspace_id] = "running"
+        rig.app.gate.access.forget("workspace", workspace_id)
+    hostd.serve, rig.books.on_wake = serve, up
+    rig.books.states[WID] = "standby"
+    status, _, said = await ask(rig, "POST", "/form", data=body, headers={"Accept": "application/json"})
+    assert (status, said) == (200, b"ok") and arrived == [body]
+    assert rig.books.wakes == [(WID, "preview")]
 
 
 @pytest.mark.parametrize("state", ["failed", "deleted"])
