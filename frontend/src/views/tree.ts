@@ -47,9 +47,9 @@ export function chosenBar(state: State, context: Context, source: Source): Child
   if (!first) return null;
   const live = source === "live";
   return h("div", { class: "chosen-bar", key: "chosen", role: "group", "aria-label": "Chosen entries" },
-    h("p", { role: "status" }, `${chosen.length} chosen`),
+    h("div", { class: "chosen-head" }, h("p", { role: "status" }, `${chosen.length} chosen`),
+      iconButton("close", "Choose none", () => { tree.chooseNone(context); tree.stand(context, state.explorer.focus); })),
     live && button("Move", () => moving.askToMove(context, first), { class: "small" }),
     source && button(tree.downloadVerb(state, first), () => tree.download(context, first), { class: "small" }),
-    live && button("Delete", () => moving.askToRemove(context, first), { class: "small" }),
-    iconButton("close", "Choose none", () => { tree.chooseNone(context); tree.stand(context, state.explorer.focus); }));
+    live && button("Delete", () => moving.askToRemove(context, first), { class: "small" }));
 }
