@@ -74,8 +74,8 @@ def test_a_stock_vite_project_is_shown_after_signing_in_and_reloads_hot(
     with page.expect_event("framenavigated", lambda frame: frame.url.startswith("chrome-error:")):
         page.evaluate(f"document.body.append(Object.assign(document.createElement('iframe'), {{src: '{app}/'}}))")
     with context.expect_page() as opened:
-        page.evaluate(f"window.opened = window.open('{app}/sign-in')")
-    expect(opened.value.get_by_role("button", name="Sign in")).to_be_visible()
+        page.evaluate(f"window.opened = window.open('{app}/')")
+    expect(opened.value.get_by_role("button", name="Sign out")).to_be_visible()
     assert opened.value.evaluate("window.opener") is None and page.evaluate("window.opened.closed") is True
     opened.value.close()
 
