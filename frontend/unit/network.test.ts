@@ -23,6 +23,7 @@ describe("a rule", () => {
   it("lets through what was refused for want of one, and nothing else", () => {
     expect(ruleFor(attempt(1))).toEqual({ domain: "a.org", ports: [443] });
     expect(ruleFor(attempt(1, { name: null, port: 22 }))).toEqual({ cidr: "203.0.113.9/32", ports: [22] });
+    expect(ruleFor(attempt(1, { name: "203.0.113.9", reason: "asked_denied" }))).toEqual({ cidr: "203.0.113.9/32", ports: [443] });
     expect(ruleFor(attempt(1, { protocol: "dns", port: 53 }))).toEqual({ domain: "a.org" });
     for (const change of [{ verdict: "allowed" }, { reason: "private" }, { reason: "bound" }, { protocol: "udp" }, { protocol: "icmp", port: 0 }] as Partial<Attempt>[]) expect(ruleFor(attempt(1, change))).toBeNull();
     expect(withRule({ mode: "deny-all" }, { domain: "a.org" })).toEqual({ mode: "rules", rules: [{ domain: "a.org" }], ask: false });

@@ -86,10 +86,11 @@ function row(context: Context, manage: ManageState, one: TermWords): VNode {
     "aria-invalid": wrong ? "true" : undefined, "aria-describedby": wrong ? `${name}-problem` : undefined,
     oninput: (event: Event) => commands.type(context, field, (event.currentTarget as HTMLInputElement).value),
   });
-  return h("div", { class: "term", key: name },
+  const wide = unbounded.has(kind) && kind !== "flag"; // names and ranges are longer than numbers, and have no bound
+  return h("div", { class: wide ? "term wide" : "term", key: name },
     h("div", { class: "term-words" }, h("span", null, label), h("span", { class: "hint" }, hint),
       holds && h("span", { class: "hint" }, `Holds now: ${termWords(one, holds.value)}${holds.capped ? ", capped" : ""} (${holds.source.replace("_", " ")})`),
       wrong && h("span", { class: "problem", id: `${name}-problem`, role: "alert" }, wrong)),
     input(name, label, inherited),
-    unbounded.has(kind) ? h("span", null, "") : input(boundOf(name), `${label}, at most`, "no bound"));
+    wide ? null : unbounded.has(kind) ? h("span", null, "") : input(boundOf(name), `${label}, at most`, "no bound"));
 }

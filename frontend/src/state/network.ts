@@ -126,7 +126,8 @@ export function ruleFor(attempt: Attempt): Rule | null {
   if (attempt.verdict !== "refused" || attempt.port === 0 || !["mode", "no_rule", "port", "asked_denied", "asked_timeout"].includes(attempt.reason)) return null;
   if (attempt.protocol === "dns") return attempt.name ? { domain: attempt.name } : null;
   if (attempt.protocol !== "tcp") return null;
-  if (attempt.name) return { domain: attempt.name, ports: [attempt.port] };
+  // A request may name its host by its address.
+  if (attempt.name && !/^[\d.]+$/.test(attempt.name)) return { domain: attempt.name, ports: [attempt.port] };
   return attempt.address ? { cidr: `${attempt.address}/32`, ports: [attempt.port] } : null;
 }
 
