@@ -11,8 +11,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.stack import stack  # noqa: F401  (a session's one stack, for every folder of tests)
+
+#: How long an example takes says how busy the machine is, and nothing of what it shows.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 #: Later is slower; a test without one of these markers runs first.
 SLOW_MARKS = ("vm", "stack", "browser", "soak")

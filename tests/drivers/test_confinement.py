@@ -173,12 +173,17 @@ async def test_a_guest_that_takes_all_its_memory_loses_the_greedy_program_and_no
     assert launch.limits_of(spec.shape).memory_bytes > spec.shape.memory_mib << 20
 
 
-async def test_a_guest_without_an_uplink_reaches_nothing_but_its_own_tap(qemu_world: World, pair):
+async def test_a_guest_that_nobody_lets_out_is_refused_everything_at_once(qemu_world: World, pair):
+    """Its way leads to its own tap, and that namespace has no other."""
     guest = await qemu_world.guest(pair[0][2])
-    assert await guest.run("ip -o -4 route show default 2>/dev/null | wc -l") == "0"
+    assert "default via 10.77.0.1" in await guest.run("ip -o -4 route show")
+    refused = await guest.run("for to in 203.0.113.10/443 10.77.0.1/22; do "
+                              "bash -c \"echo >/dev/tcp/$to\" 2>&1; done; true")
+    assert refused.count("line 1") == refused.count("bash: connect: Connection refused") == 2, refused
     name = netns_name(qemu_world.instance, pair[0][1].machine_id)
     links = subprocess.check_output(["ip", "-n", name, "-br", "link"], text=True).split("\n")
     assert sorted(line.split()[0] for line in links if line) == ["lo", "tap0"]
+    assert subprocess.check_output(["ip", "-n", name, "route", "show", "default"], text=True) == ""
 
 
 async def test_a_guest_whose_host_disk_is_full_stands_still_and_goes_on_by_itself(qemu_world: World, tmp_path: Path,
