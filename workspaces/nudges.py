@@ -16,6 +16,8 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import transaction
 
+from workspaces.on_commit import once
+
 logger = logging.getLogger(__name__)
 
 CHANNEL = "berth.nudge"
@@ -31,7 +33,7 @@ def workspace_changed(workspace_id: str, seq: int, owner_id: int, gone: bool = F
         _to_groups([f"workspace.{workspace_id}", f"user.{owner_id}"], message)
         _to_gateway("workspace", workspace_id)
 
-    transaction.on_commit(ring)
+    once(("nudge", workspace_id, gone), ring)
 
 
 def credential_changed(kind: str, credential_id: str) -> None:

@@ -127,7 +127,8 @@ def about(wanted: Next, workspace: Workspace, facts: Facts) -> machines.Subject:
         usable = Checkpoint.objects.filter(pk=facts.restore).values_list("memory_usable", flat=True).first()
         # Who said meanwhile that it is to be stopped wants no memory of any time.
         return machines.Subject(facts.restore, memory=bool(usable) and workspace.intent != "stopped",
-                                restore=workspace.restore_seq)
+                                restore=workspace.restore_seq,
+                                run=facts.wants_body and workspace.intent == "running")
     if wanted is Next.CLONE:
         return machines.Subject(workspace.origin_checkpoint, memory=workspace.origin_memory,
                                 source_machine=workspace.origin_machine)

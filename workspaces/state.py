@@ -201,6 +201,8 @@ def _next_moment(facts: Facts) -> Next:
     if facts.phase in GONE:
         begins = facts.wants_body and not facts.disk_lost and facts.origin != "lost"
         return Next.NOTHING if begins else Next.ABANDON
+    if facts.restore and not facts.capture and facts.open_plan == Next.ROLLBACK:
+        return Next.ROLLBACK  # its host ends one body for it and may begin another: that is no state to act upon
     if facts.phase in (Phase.STARTING, Phase.STOPPING):
         return Next.NOTHING
     if facts.phase is Phase.RUNNING and facts.under_way == "park":

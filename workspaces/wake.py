@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import logging
 
-from django.db import transaction
+from workspaces.on_commit import once
 
 logger = logging.getLogger(__name__)
 
 
 def after_commit(workspace_id: str) -> None:
-    transaction.on_commit(lambda: ring(workspace_id))
+    once(("wake", workspace_id), lambda: ring(workspace_id))
 
 
 def ring(workspace_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The floors of wake, restore and checkpoint: a workspace's own capture, resumed and captured again by hand.
+"""The floors of wake, restore, standby and checkpoint: a workspace's own capture, resumed and captured again by hand.
 
 Called by those benches. As `bare.py` does for a template: the same QEMU and the same agent, no jail, no limits, no
 records, no HTTP, no checksums. What can be there beforehand (a disk over the capture's layers, a tap, the memory) is.
@@ -79,6 +79,31 @@ async def _pause(stage: Stage, capture: Path, spec: dict[str, object]) -> float:
         seconds = time.perf_counter() - started
         await link.close()
         return seconds * 1000
+
+
+def rest_s(stage: Stage, capture: Path, spec: dict[str, object]) -> float:
+    """Seconds of what a rest needs whatever it writes: quiesce, `stop`, and the device state on the disk. No page."""
+    return asyncio.run(_rest(stage, capture, spec))
+
+
+async def _rest(stage: Stage, capture: Path, spec: dict[str, object]) -> float:
+    state = os.open(stage.instance.host_state / "bench-device.state", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        async with _opened(stage, capture, spec) as bare, bare.resumed() as agent_socket:
+            link = await woken(agent_socket)
+            await true_by_hand(link)
+            assert bare.qmp is not None
+            _fdset, name = await bare.qmp.pass_file(state, "device-state")
+            started = time.perf_counter()
+            await link.request("quiesce", {"most_s": 60}, timeout_s=60)
+            await bare.qmp.execute("stop")
+            await bare.qmp.execute("xen-save-devices-state", {"filename": name, "live": False})
+            os.fsync(state)
+            seconds = time.perf_counter() - started
+            await link.close()
+            return seconds
+    finally:
+        os.close(state)
 
 
 async def _nothing() -> None:

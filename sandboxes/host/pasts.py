@@ -4,6 +4,7 @@ Called by `operations.py`; calls the driver and `points.py`. What may fail is do
 ready, and one rename swaps the disk. Until then the machine is what it was.
 
     rollback:  standby of the past beside ─▶ layers and a head beside ─▶ kill ─▶ swap ─▶ standby named ─▶ parked|stopped
+               ─▶ with `boot`: running
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandboxes.errors import NotFound
-from sandboxes.host import points
+from sandboxes.errors import NotFound, SandboxError
+from sandboxes.host import log, points
 from sandboxes.host.bodyend import end_body
+from sandboxes.host.boot import boot
 from sandboxes.host.machines import Machines
 from sandboxes.host.points import Point
 from sandboxes.host.registry import Machine
-from sandboxes.host.step import Step
+from sandboxes.host.step import Step, Superseded
 from sandboxes.lifecycle import Phase
 from sandboxes.spec import MachineSpec
 
@@ -29,7 +31,7 @@ Json = dict[str, Any]
 
 
 async def rollback(machines: Machines, machine: Machine, step: Step) -> Json:
-    """Ends the body, if any. A failure before the swap leaves everything as it was."""
+    """Ends the body, if any. A failure before the swap leaves everything as it was; none after it is a failure."""
     home, options = machines.home(machine.machine_id), step.operation.options
     source = points.checkpoint_folder(home, options["checkpoint_id"])
     point, why_not = await _memory_of(machines, source, machine.spec, options["memory"])
@@ -51,7 +53,20 @@ async def rollback(machines: Machines, machine: Machine, step: Step) -> Json:
     machines.tell(machine, "machine.rolled_back", step.operation.actor, {"checkpoint_id": options["checkpoint_id"]})
     if why_not:
         machines.tell(machine, "machine.memory_dropped", step.operation.actor, {"reason": why_not})
+    if options["boot"]:
+        await _run_on(machines, machine, step)
     return {"parked": beside is not None}
+
+
+async def _run_on(machines: Machines, machine: Machine, step: Step) -> None:
+    """It has the other past already: where it cannot run just now it rests in it, and whoever asks for a boot is told
+    why."""
+    try:
+        await boot(machines, machine, step)
+    except Superseded:
+        raise
+    except SandboxError as error:
+        log.failure("rollback.not_booted", error, machine_id=machine.machine_id)
 
 
 async def _memory_of(machines: Machines, source: Path, spec: MachineSpec | None, wanted: bool) -> tuple[Point, str]:

@@ -126,7 +126,8 @@ _SOURCE = {"machine_id": (fields.text(64), REQUIRED), "checkpoint_id": (fields.t
 #: Beside what every operation has, kind by kind.
 OPTIONS: dict[str, Any] = {
     "capture": {"checkpoint_id": (fields.text(64), REQUIRED), "memory": (fields.boolean, True)},
-    "rollback": {"checkpoint_id": (fields.text(64), REQUIRED), "memory": (fields.boolean, True)},
+    "rollback": {"checkpoint_id": (fields.text(64), REQUIRED), "memory": (fields.boolean, True),
+                 "boot": (fields.boolean, False)},
     "clone": {"source": (lambda value: _fields_of(value, _SOURCE), REQUIRED), "memory": (fields.boolean, True)},
     "drop": {"checkpoint_id": (fields.text(64), REQUIRED)},
     "collapse": {"max_depth": (fields.integer(2, 64), 8)},

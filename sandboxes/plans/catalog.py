@@ -32,7 +32,7 @@ PLANS = {plan.name: plan for plan in (
     Plan("park", (steps.PARK,), MOMENT_DEADLINE_S, max_tries=2),
     Plan("capture", (steps.CAPTURE,), MOMENT_DEADLINE_S, max_tries=3),
     # Without a deadline: a host that is away may have done it already, and only the host can say so.
-    Plan("rollback", (steps.ROLLBACK,), max_tries=5),
+    Plan("rollback", (steps.NETWORK, steps.ROLLBACK), max_tries=5),
     Plan("drop", (steps.DROP,)),
     Plan("discard", (steps.DISCARD,)),
     Plan("stop", (steps.SHUTDOWN,)),

@@ -105,7 +105,8 @@ def _condition(seen: dict[str, Any]) -> str:
     return str(seen.get("condition") or "")[:40]
 
 
-def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "") -> None:
+def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "", *, said: bool = True) -> None:
+    """`said`: upstairs hears of it at once; otherwise whoever calls says it later in the same transaction."""
     sandbox.phase = Phase(seen["phase"]).value
     sandbox.end_reason = str(seen.get("end_reason") or "")[:100]
     sandbox.disk_used_bytes = seen.get("disk_used_bytes")
@@ -118,7 +119,8 @@ def _write_phase(sandbox: Sandbox, seen: dict[str, Any], stage: str = "") -> Non
     sandbox.save(update_fields=[
         "phase", "end_reason", "disk_used_bytes", "memory_image_bytes", "chain_depth", "operation", "checkpoints",
         "had_disk", "stage", "condition", "network_revision", "observed_at"])
-    signals.body_changed.send(sender=Sandbox, machine_id=sandbox.machine_id)
+    if said:
+        signals.body_changed.send(sender=Sandbox, machine_id=sandbox.machine_id)
 
 
 def _open(plan: Plan, ctx: Context) -> PlanRun:
@@ -169,9 +171,11 @@ def _forward(plan: Plan, run: PlanRun, ctx: Context) -> Progress:
             continue
         if step.rows_only:
             _write_down(run, position, step, ctx)
-        elif not _carry_out(run, position, step, entry, ctx):
+        elif not _carry_out(run, position, step, entry, ctx, last=position == len(plan.steps) - 1):
             return WAITING
-    _close(run, ctx, RunState.DONE)
+    if run.state != RunState.DONE:
+        _close(run, ctx)
+    _boundary(ctx, f"{run.plan}:closed")
     return replace(DONE, seen=ctx.observed)
 
 
@@ -186,7 +190,8 @@ def _write_down(run: PlanRun, position: int, step: Step, ctx: Context) -> None:
     _boundary(ctx, f"{step.name}:done")
 
 
-def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, ctx: Context) -> bool:
+def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, ctx: Context, *, last: bool) -> bool:
+    """The last step's end is the plan's: one transaction, so that upstairs looks once."""
     operation_id = f"r{run.pk}s{position}t{run.tries}"
     entry = _noted(run, position, step, entry, operation_id, ctx)
     _boundary(ctx, f"{step.name}:noted")
@@ -201,7 +206,9 @@ def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | Non
         LedgerEntry.objects.filter(pk=entry.pk).update(state=EntryState.DONE, result=ctx.result)
         step.note(ctx)
         if ctx.observed:
-            _write_phase(ctx.sandbox, ctx.observed)
+            _write_phase(ctx.sandbox, ctx.observed, said=not last)
+        if last:
+            _close(run, ctx)
     _boundary(ctx, f"{step.name}:done")
     return True
 
@@ -323,16 +330,14 @@ def _fail(run: PlanRun, ctx: Context) -> None:
                                  subject=run.subject, code=run.error_code, detail=run.error_detail)
 
 
-def _close(run: PlanRun, ctx: Context, state: RunState) -> None:
-    run.state, run.ended_at, run.error_code, run.next_try_at = state, timezone.now(), "", None
+def _close(run: PlanRun, ctx: Context) -> None:
     with transaction.atomic():
         hold(ctx.grant)
+        run.state, run.ended_at, run.error_code, run.next_try_at = RunState.DONE, timezone.now(), "", None
         run.save(update_fields=["state", "ended_at", "error_code", "next_try_at"])
-        if state == RunState.DONE:
-            signals.plan_done.send(sender=PlanRun, machine_id=run.machine_id, generation=run.generation,
-                                   plan=run.plan, subject=run.subject, result=_result_of(run))
+        signals.plan_done.send(sender=PlanRun, machine_id=run.machine_id, generation=run.generation,
+                               plan=run.plan, subject=run.subject, result=_result_of(run))
         signals.body_changed.send(sender=Sandbox, machine_id=ctx.machine_id)
-    _boundary(ctx, f"{run.plan}:closed")
 
 
 def _result_of(run: PlanRun) -> dict[str, Any]:

@@ -220,8 +220,11 @@ def _fields(ctx: Context, kind: OperationKind) -> dict[str, Any]:
     if kind is OperationKind.CLONE:
         source = {"machine_id": subject.source_machine, "checkpoint_id": subject.checkpoint_id}
         return {"spec": ctx.spec.to_json(), "source": source, "memory": subject.memory}
-    if kind in (OperationKind.CAPTURE, OperationKind.ROLLBACK):
+    if kind is OperationKind.CAPTURE:
         return {"checkpoint_id": subject.checkpoint_id, "memory": subject.memory}
+    if kind is OperationKind.ROLLBACK:
+        then = {"boot": True, "spec": ctx.spec.to_json()} if subject.run else {}
+        return {"checkpoint_id": subject.checkpoint_id, "memory": subject.memory, **then}
     others: dict[OperationKind, dict[str, Any]] = {
         OperationKind.DROP: {"checkpoint_id": subject.checkpoint_id},
         OperationKind.SHUTDOWN: {"grace_s": SHUTDOWN_GRACE_S}, OperationKind.PARK: {"grace_s": QUIESCE_GRACE_S}}
@@ -316,14 +319,21 @@ class MomentStep(OperationStep):
 
 
 class RewindStep(MomentStep):
-    """The memory that a rollback leaves is the present generation's: nothing older than it is there any more."""
+    """The memory that a rollback leaves is the present generation's: nothing older than it is there any more. Where it
+    is to run, it runs already, or rests and is started as any other."""
+
+    def verify(self, ctx: Context, operation_id: str) -> bool:
+        return _settled(ctx, operation_id, self.goal | ({Phase.RUNNING} if ctx.subject.run else set()))
 
     def note(self, ctx: Context) -> None:
         _claim_body(ctx)
 
 
 class CloneStep(OperationStep):
-    def note(self, ctx: Context) -> None:
+    """As a boot, it is claimed before it is asked for: the memory that is seen at rest later, by whoever comes after a
+    worker that died, is the one that was wanted."""
+
+    def claim(self, ctx: Context) -> None:
         _claim_body(ctx)
 
 

@@ -18,6 +18,8 @@ class Subject:
     source_machine: str = ""
     #: Which of the machine's restores this is; 0 for plans that restore nothing.
     restore: int = 0
+    #: It is to run afterwards: the host need not be asked twice.
+    run: bool = False
 
     @property
     def key(self) -> str:

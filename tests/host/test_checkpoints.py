@@ -66,8 +66,8 @@ async def test_a_checkpoint_keeps_files_as_they_were_and_rollback_brings_them_ba
     assert record["outcome"] == {"kind": "lost", "reason": "rolled_back"}
     await hostd.operate(machine, "boot", 2)
     assert await read(hostd, machine, "file") == "one"
-    await result(hostd, machine, "rollback", 3, checkpoint_id="c2", memory=False)
-    await hostd.operate(machine, "boot", 3)
+    await result(hostd, machine, "rollback", 3, checkpoint_id="c2", memory=False, boot=True)
+    assert (await hostd.observe(machine))["phase"] == "running", "it need not be asked for twice"
     assert await read(hostd, machine, "file") == "two", "going back can be taken back"
     facts = [fact["data"] for fact in await hostd.facts(machine, "machine.rolled_back")]
     assert facts == [{"checkpoint_id": "c1"}, {"checkpoint_id": "c2"}]
@@ -216,7 +216,8 @@ async def test_a_full_disk_refuses_capture_and_clone_and_leaves_nothing_of_them(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_a_rollback_that_fails_before_the_swap_leaves_the_machine_running(tmp_path: Path, monkeypatch):
+async def test_a_rollback_that_fails_before_the_swap_leaves_the_machine_running_and_none_fails_after_it(
+        tmp_path: Path, monkeypatch):
     from sandboxes.drivers import fake
     folder = short(tmp_path)
     try:
@@ -234,7 +235,11 @@ async def test_a_rollback_that_fails_before_the_swap_leaves_the_machine_running(
                 await refusal(hostd, mid, "rollback", 2, checkpoint_id="c")
             seen = await hostd.observe(mid)
             assert (seen["phase"], seen["end_reason"]) == ("stopped", "rollback_failed"), "never terminal"
-            assert (await result(hostd, mid, "rollback", 2, checkpoint_id="c")) == {"parked": False}
+            with monkeypatch.context() as full:
+                full.setattr("sandboxes.host.capacity.CPU_OVERCOMMIT", 0.0)
+                assert (await result(hostd, mid, "rollback", 2, checkpoint_id="c", boot=True)) == {"parked": False}
+                assert (await hostd.observe(mid))["phase"] == "stopped", "gone back it has, whether it can run or not"
+                assert (await refusal(hostd, mid, "boot", 2))["code"] == "no_capacity"
             assert (await hostd.operate(mid, "boot", 2))["state"] == "done"
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -149,8 +149,8 @@ async def goes_back(hostd: Hostd, mid: str, counter: str) -> None:
     at_point = await counted(hostd, mid)
     await text(hostd, mid, "echo later > later; sync")
     after = (await hostd.exec(mid, "sleep 600", background=True))["id"]
-    assert await done(hostd, mid, "rollback", 3, checkpoint_id="point", memory=True) == {"parked": True}
-    await done(hostd, mid, "boot", 3, spec=spec(mid, 3, "first"))
+    assert await done(hostd, mid, "rollback", 3, checkpoint_id="point", memory=True, boot=True,
+                      spec=spec(mid, 3, "first")) == {"parked": True}
     assert await text(hostd, mid, "ls") == "counter"
     assert await counted(hostd, mid) < at_point + 50
     for exec_id in (counter, after):

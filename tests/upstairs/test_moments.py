@@ -334,8 +334,7 @@ def test_a_restore_is_in_place_and_can_be_undone(box: Workspace, ann: User, slee
     assert (home(sleepy, box) / "file").read_text() == "one"
     assert Workspace.objects.get(pk=box.pk).head_checkpoint == v1.pk
     assert kinds(box, before) == [
-        "checkpoint.created", "workspace.restoring", "checkpoint.ready", "workspace.restored", "workspace.waking",
-        "workspace.running"]
+        "checkpoint.created", "workspace.restoring", "checkpoint.ready", "workspace.restored", "workspace.running"]
     assert last(box, "workspace.restored").data == {"checkpoint": v1.pk, "safety_checkpoint": safety, "memory": True}
     assert last(box, "workspace.restored").actor_name == "ann"
     kept = Checkpoint.objects.get(pk=safety)

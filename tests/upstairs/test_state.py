@@ -147,6 +147,13 @@ def test_a_checkpoint_comes_before_the_stop_that_was_asked_for_after_it() -> Non
     assert next_plan(carried_out(facts, Next.CAPTURE)) is Next.ROLLBACK
 
 
+def test_a_rollback_that_is_under_way_is_carried_on_whatever_its_host_is_at() -> None:
+    for phase in set(Phase) - {Phase.ABSENT, Phase.DESTROYED}:
+        facts = Facts(intent="running", generation=1, booted_generation=1, phase=phase, restore="r",
+                      open_plan="rollback")
+        assert next_plan(facts) is Next.ROLLBACK and visible(facts)[0] == "restoring"
+
+
 def test_a_lost_disk_is_named_and_never_made_anew_in_silence() -> None:
     lost = Facts(intent="running", generation=1, booted_generation=1, phase=Phase.ABSENT, disk_lost=True)
     assert next_plan(lost) is Next.NOTE_DISK_LOST
