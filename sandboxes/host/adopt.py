@@ -23,11 +23,12 @@ from pathlib import Path
 
 from sandboxes.drivers.base import MachineHome
 from sandboxes.errors import DiskFull, SandboxError, StepFailed
-from sandboxes.host import durable, log, points, wake, watch
+from sandboxes.host import capacity, durable, log, points, wake, watch
 from sandboxes.host.body import Body, NoBody
 from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine
 from sandboxes.lifecycle import OperationState, Phase
+from sandboxes.linux import space
 
 INTERRUPTED = {"code": "interrupted", "detail": "hostd ended while this ran; repeat it under a new id"}
 
@@ -80,6 +81,7 @@ async def _adopt_one(machines: Machines, machine: Machine, gone_because: str) ->
         if machine.phase is not Phase.RUNNING:
             await machines.registry.set_phase(machine, Phase.RUNNING, epoch=body.epoch, memory_since=body.memory_since)
         watch.put(machines, machine, body)
+        await _keep_room(machines, machine)
     elif machine.phase is Phase.RUNNING:
         await watch.died(machines, machine, gone_because)
     elif machine.phase in (Phase.STARTING, Phase.STOPPING, Phase.PARKED):
@@ -88,6 +90,13 @@ async def _adopt_one(machines: Machines, machine: Machine, gone_because: str) ->
         machines.adopt_execs(machine, body)
     await _settle_wake(machines, machine, body)
     log.line("adopt.found", machine_id=machine.machine_id, phase=machine.phase.value, body=body is not None)
+
+
+async def _keep_room(machines: Machines, machine: Machine) -> None:
+    """As its boot did; whether it is there is asked of those that come."""
+    if machine.spec is not None:
+        room_bytes = capacity.standby_bytes(machine.spec, await machines.driver.capabilities())
+        space.promise(machines.home(machine.machine_id).path, room_bytes)
 
 
 async def _tidy(machines: Machines, machine: Machine, home: MachineHome) -> None:

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from sandboxes.drivers.base import LiveMachine, MachineHome, OnStage
@@ -25,6 +25,7 @@ from sandboxes.host.body import Body
 from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine
 from sandboxes.lifecycle import Phase
+from sandboxes.linux import space
 from sandboxes.spec import MachineSpec
 
 ENTROPY_BYTES = 64
@@ -45,18 +46,22 @@ async def boot(machines: Machines, machine: Machine, stage: Stage) -> None:
         raise Conflict("the machine has no disk: create_disk comes first")
     await watch.ended(machines, machine.machine_id)
     stage("admission")
-    with _spoken_for(machines, machine.spec):
+    room_bytes = capacity.standby_bytes(machine.spec, await machines.driver.capabilities())
+    with _spoken_for(machines, machine.spec, room_bytes):
         await _boot(machines, machine, machine.spec, stage)
 
 
 @contextlib.contextmanager
-def _spoken_for(machines: Machines, spec: MachineSpec):  # type: ignore[no-untyped-def]
-    capacity.admit(machines, spec)
+def _spoken_for(machines: Machines, spec: MachineSpec, room_bytes: int) -> Iterator[None]:
+    capacity.admit(machines, spec, room_bytes)
     machines.reserved[spec.machine_id] = (spec.shape.cpus, spec.shape.memory_mib)
+    space.promise(machines.home(spec.machine_id).path, room_bytes)
     try:
         yield
     finally:
         machines.reserved.pop(spec.machine_id, None)
+        if spec.machine_id not in machines.bodies:
+            space.forgo(machines.home(spec.machine_id).path)
 
 
 async def _boot(machines: Machines, machine: Machine, spec: MachineSpec, stage: Stage) -> None:

@@ -1,8 +1,9 @@
 """What this host has, what is spoken for, and whether one more machine fits. Called by boot and `/v1/host`.
 
 Memory may be spoken for up to `MEMORY_OVERCOMMIT` times what the host has (machines share their template's pages),
-processors up to `CPU_OVERCOMMIT` times. A reserve of the disk is never given to new machines: standby, exec output
-and the host itself live on it.
+processors up to `CPU_OVERCOMMIT` times. A reserve of the disk is never given to new machines: exec output and the
+host itself live on it. Beside it each body has room for its whole memory, so that it can be put to rest whatever others
+wrote meanwhile: where that room is not there, it does not begin to run.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sandboxes.drivers.base import Capabilities
 from sandboxes.errors import DiskFull, NoCapacity
 from sandboxes.host.machines import Machines
+from sandboxes.linux import space
 from sandboxes.spec import MachineSpec
 
 MEMORY_OVERCOMMIT = float(os.environ.get("BERTH_MEMORY_OVERCOMMIT", "1.5"))
@@ -34,7 +37,12 @@ def disk_free_bytes(folder: Path) -> int:
     """Without the reserve: what new machines may still take."""
     disk = os.statvfs(folder)
     reserve = min(int(disk.f_blocks * disk.f_frsize * RESERVE_SHARE), RESERVE_BYTES)
-    return max(0, disk.f_bavail * disk.f_frsize - reserve)
+    return max(0, disk.f_bavail * disk.f_frsize - reserve - space.promised_bytes(folder))
+
+
+def standby_bytes(spec: MachineSpec, capabilities: Capabilities) -> int:
+    """What a body of it may have to write when it is put to rest."""
+    return spec.shape.memory_mib << 20 if capabilities.memory_images else 0
 
 
 def used(machines: Machines) -> dict[str, int]:
@@ -48,7 +56,7 @@ def used(machines: Machines) -> dict[str, int]:
             "memory_mib": sum(shape[1] for shape in shapes.values())}
 
 
-def admit(machines: Machines, spec: MachineSpec) -> None:
+def admit(machines: Machines, spec: MachineSpec, standby_bytes: int) -> None:
     """Raises NoCapacity or DiskFull, with the figures, before anything is made."""
     spoken = used(machines)
     allowed_mib = int((memory_mib() - HOST_KEEPS_MIB) * MEMORY_OVERCOMMIT)
@@ -57,12 +65,15 @@ def admit(machines: Machines, spec: MachineSpec) -> None:
     allowed_cpus = int(cpus() * CPU_OVERCOMMIT)
     if spoken["cpus"] + spec.shape.cpus > allowed_cpus:
         raise NoCapacity(f"{spec.shape.cpus} cpus do not fit: {spoken['cpus']} of {allowed_cpus} are taken")
-    admit_disk(machines.state)
+    admit_disk(machines.state, standby_bytes)
 
 
-def admit_disk(folder: Path) -> None:
-    if disk_free_bytes(folder) <= 0:
+def admit_disk(folder: Path, standby_bytes: int = 0) -> None:
+    left = disk_free_bytes(folder)
+    if left <= 0:
         raise DiskFull("only the host's reserve of disk space is left")
+    if left < standby_bytes:
+        raise DiskFull(f"to be put to rest it may need {standby_bytes >> 20} MiB; the host has {left >> 20} to give")
 
 
 async def host(machines: Machines, version: str, images: dict[str, str]) -> dict[str, Any]:
@@ -72,6 +83,7 @@ async def host(machines: Machines, version: str, images: dict[str, str]) -> dict
     facts["egress"] = capabilities.egress and machines.way_out.egress is not None
     return {
         "version": version, "capabilities": facts,
-        "capacity": {"cpus": cpus(), "memory_mib": memory_mib(), "disk_free_bytes": disk_free_bytes(machines.state)},
+        "capacity": {"cpus": cpus(), "memory_mib": memory_mib(), "disk_free_bytes": disk_free_bytes(machines.state),
+                     "disk_promised_bytes": space.promised_bytes(machines.state)},
         "used": used(machines), "images": images, "feed_seq": machines.feed.seq,
     }

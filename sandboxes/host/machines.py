@@ -23,6 +23,7 @@ from sandboxes.host.shown import Shown
 from sandboxes.host.wayout import WayOut
 from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
+from sandboxes.linux import space
 
 Json = dict[str, Any]
 
@@ -164,6 +165,8 @@ class Machines:
     def close(self) -> None:
         for execs in self._execs.values():
             execs.close()
+        for machine_id in self.bodies:
+            space.forgo(self.home(machine_id).path)
         self.feed.close()
 
     async def observe(self, machine: Machine) -> Json:

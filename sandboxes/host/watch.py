@@ -16,6 +16,7 @@ from sandboxes.host.machines import Machines
 from sandboxes.host.registry import Machine
 from sandboxes.host.work import Meter
 from sandboxes.lifecycle import Phase
+from sandboxes.linux import space
 
 
 def put(machines: Machines, machine: Machine, body: Body, *, new: bool = False) -> None:
@@ -34,6 +35,7 @@ async def _watch(machines: Machines, machine: Machine, body: Body) -> None:
     if machines.bodies.get(machine.machine_id) is body:
         del machines.bodies[machine.machine_id]
         machines.meters.pop(machine.machine_id, None)
+        space.forgo(machines.home(machine.machine_id).path)
     if machine.phase is Phase.RUNNING:
         await died(machines, machine, reason)
         await machines.execs(machine.machine_id).settle()

@@ -89,6 +89,45 @@ async def test_the_reserve_is_kept_from_new_machines(small: Hostd):
     assert (ended["state"], ended["error"]["code"]) == ("failed", "disk_full")
 
 
+async def test_room_is_kept_for_the_memory_of_all_that_run_whoever_comes_and_whoever_restarts(small_folder: Path,
+                                                                                           tmp_path: Path):  # 018
+    """So every rest has room. What is put to rest, or ends, gives its room to others."""
+    subprocess.run(["mount", "-o", "remount,size=240m", str(small_folder)], check=True)
+    async with running_hostd(folder=small_folder, log_file=tmp_path / "log", module="tests.upstairs.sleepy") as hostd:
+        async def promised_mib() -> int:
+            return int((await hostd.call("GET", "/v1/host")).json["capacity"]["disk_promised_bytes"]) // MIB
+
+        async def refused_at(kind: str, machine_id: str, mib: int = 64) -> str:
+            asked = {"machine_id": machine_id, "generation": 1, "shape": {"memory_mib": mib}}
+            ended = await hostd.operate(machine_id, kind, spec=asked)
+            return str((ended["error"] or {}).get("detail", ""))
+
+        small = {"shape": {"memory_mib": 64}}
+        one = await hostd.machine(**small)
+        assert await promised_mib() == 64
+        greedy, other = new_id(), new_id()
+        assert await refused_at("create_disk", greedy, 96) == "" == await refused_at("create_disk", other)
+        assert "to be put to rest it may need 192 MiB" in await refused_at("boot", greedy, 192)
+        assert await promised_mib() == 64, "a boot that was refused keeps no room from others"
+        assert await refused_at("boot", other) == "" and await promised_mib() == 128
+        fresh, ballast = new_id(), small_folder / "ballast"
+        ballast.write_bytes(bytes(60 * MIB))
+        assert "needs" in await refused_at("create_disk", fresh), "a new disk is not made of another's room"
+        ballast.unlink()
+        hostd.kill9()
+        await hostd.start()
+        assert await promised_mib() == 128, "another hostd keeps what the former one promised"
+        assert (await hostd.operate(one, "park"))["state"] == "done"
+
+        async def given_back() -> bool:
+            return await promised_mib() == 64
+
+        await eventually(given_back, "the room of the one that sleeps is given back")
+        assert await refused_at("create_disk", fresh) == ""
+        await hostd.operate(other, "kill")
+        assert await promised_mib() == 0
+
+
 async def test_a_new_exec_is_refused_and_one_that_runs_waits_for_space_and_loses_no_byte(small: Hostd):
     mid = await small.machine()
     command = "for i in $(seq 1 60); do head -c 50000 /dev/zero | tr '\\0' x; sleep 0.02; done; echo END >&2; exit 7"
@@ -141,7 +180,7 @@ async def unsuspecting(small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> A
 async def test_whenever_space_runs_out_the_machine_is_what_it_was_and_the_error_names_it(unsuspecting: Hostd,
                                                                                         kind: str):
     """Standby, checkpoint, fork and rollback, each with less and less on the host's disk."""
-    hostd, mid = unsuspecting, await unsuspecting.machine()
+    hostd, mid = unsuspecting, await unsuspecting.machine(shape={"memory_mib": 64})
     await put(hostd, mid, "blob", "x" * BLOB_KIB * 1024)
     await hostd.operate(mid, "capture", checkpoint_id="c", memory=False)
     await put(hostd, mid, "file", "kept")

@@ -75,6 +75,21 @@ async def test_what_is_being_written_counts_as_taken(tmp_path, monkeypatch):
         pass
 
 
+async def test_what_is_promised_to_one_is_given_to_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(space, "free_bytes", lambda folder: space.MARGIN_BYTES + 100)
+    space.promise(tmp_path, 80)
+    try:
+        with pytest.raises(DiskFull), space.reserved(tmp_path, 30, "another's"):
+            pass
+        with space.reserved(tmp_path, 20, "another's"), space.reserved(tmp_path, 80, "its own", tmp_path):
+            pass
+        assert space.promised_bytes(Path("/proc")) == 0, "another file system is another matter"
+    finally:
+        space.forgo(tmp_path)
+    with space.reserved(tmp_path, 100, "all of it"):
+        pass
+
+
 async def test_a_head_that_could_not_be_finished_has_no_name(tmp_path, base, monkeypatch):
     chain = await disks.create(tmp_path / "disk", base, 10)
 

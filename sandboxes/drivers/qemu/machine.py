@@ -203,7 +203,8 @@ class QemuMachine:
         """What can be done before the guest stands still, or after, is."""
         into.mkdir(parents=True, exist_ok=True)
         size = self.birth.memory.size if memory else 0
-        with space.reserved(into, size + disks.HEAD_BYTES, "a memory image" if memory else "a checkpoint"):
+        what, kept_for = ("a checkpoint", None) if go_on else ("a memory image", self.home.path)
+        with space.reserved(into, size + disks.HEAD_BYTES, what, kept_for):
             top = await self._top_node()
             chain = await self._true_chain(top)
             grown = chain.frozen(disks.fresh_head(self.home.disk))
