@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 WAIT_S = 10.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 EVENT_KINDS = ("exec.", "file.", "port.", "network.refused")
+#: How operations end that reconcile itself began and waits for: it need not be told, and where its worker died the
+#: clock's bell says so.
+AWAITED = frozenset({"machine.running", "machine.parked", "machine.rolled_back", "machine.stopped"})
 #: The one fact about a machine that is news and no state: it runs, but without the memory it slept with.
 MEMORY_DROPPED = "machine.memory_dropped"
 #: A connection that waits for a member's word: it becomes an approval, and that one's event.
@@ -76,7 +79,7 @@ def take_in(host: Host, answer: dict[str, Any]) -> None:
 def _write(facts: Iterable[dict[str, Any]]) -> set[str]:
     rings: set[str] = set()
     for fact in facts:
-        if fact["kind"].startswith("machine."):
+        if fact["kind"].startswith("machine.") and fact["kind"] not in AWAITED:
             rings.add(fact["machine_id"])
         if fact["kind"] == MEMORY_DROPPED:
             _write_one({**fact, "kind": "workspace.memory_dropped"})

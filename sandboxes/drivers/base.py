@@ -116,10 +116,11 @@ class LiveMachine(Protocol):
         Where the capabilities deny memory images, memory is refused as Conflict, reason `no_memory_images`.
         """
 
-    async def park(self, into: Path, commit: Commit) -> Capture:
+    async def park(self, into: Path, commit: Commit, still: Still | None = None) -> Capture:
         """A capture after which the machine stands still; then `commit`; then the body is ended.
 
-        When anything up to the commit's end fails, the machine goes on.
+        `still` as above, but entered at once, beside all that can be done beforehand, and left at the end. When
+        anything up to the commit's end fails, the machine goes on.
         """
 
 

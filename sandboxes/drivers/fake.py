@@ -77,7 +77,7 @@ class FakeMachine:
             await asyncio.to_thread(_copy_disk, self.home.disk, into)
         return Capture(into, (time.monotonic() - began) * 1000, 0, "")
 
-    async def park(self, into: Path, commit: Commit) -> Capture:
+    async def park(self, into: Path, commit: Commit, still: Still | None = None) -> Capture:
         raise _no_memory_images()
 
 

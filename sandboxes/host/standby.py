@@ -6,10 +6,12 @@ Called by `operations.py`; calls the driver, `points.py` and `quiet.py`. `wake.p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+from collections.abc import AsyncIterator
 from typing import Any
 
-from sandboxes.drivers.base import DEEPEST
+from sandboxes.drivers.base import DEEPEST, Still
 from sandboxes.errors import Conflict, SandboxError
 from sandboxes.host import log, points, quiet, wake, watch
 from sandboxes.host.body import Body
@@ -60,10 +62,16 @@ async def park(machines: Machines, machine: Machine, step: Step) -> Json | None:
 
 async def _park_and_end(machines: Machines, machine: Machine, body: Body, step: Step,
                         parked: asyncio.Future[Json]) -> None:
-    step("quiesce")
-    async with quiet.at_rest(body, step.operation.grace_s, quiet.Rest()) as rest:
-        step("capture")
-        await _park(machines, machine, body, rest, parked)
+    rest = quiet.Rest()
+
+    @contextlib.asynccontextmanager
+    async def still() -> AsyncIterator[None]:
+        step("quiesce")
+        async with quiet.at_rest(body, step.operation.grace_s, rest):
+            step("capture")
+            yield
+
+    await _park(machines, machine, body, rest, still(), parked)
     await watch.ended(machines, machine.machine_id)
     await machines.driver.release(machines.home(machine.machine_id))
 
@@ -74,17 +82,18 @@ async def _require_memory_images(machines: Machines) -> None:
         raise Conflict("this host's driver keeps no memory images", code="no_memory_images", reason="no_memory_images")
 
 
-async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Rest,
+async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Rest, still: Still,
                 parked: asyncio.Future[Json]) -> None:
     home = machines.home(machine.machine_id)
     execs = machines.execs(machine.machine_id)
     beside = points.aside(home.standby)
-    result: Json = {"memory": True, "consistency": rest.consistency}
+    result: Json = {"memory": True}
 
     async def commit() -> None:
         """The machine stands still and everything is written. One rename makes it parked."""
         use = await machines.driver.usage(beside)
-        result.update(memory_bytes=use.memory_bytes, disk_bytes=use.disk_bytes, pause_ms=rest.lasted_ms)
+        result.update(consistency=rest.consistency, memory_bytes=use.memory_bytes, disk_bytes=use.disk_bytes,
+                      pause_ms=rest.lasted_ms)
         points.write(beside, Point("", body.epoch, "same", execs.captured(), result))
         await execs.suspend()
         try:
@@ -97,7 +106,7 @@ async def _park(machines: Machines, machine: Machine, body: Body, rest: quiet.Re
         parked.set_result(result)
 
     try:
-        await body.live.park(beside, commit)
+        await body.live.park(beside, commit, still)
     finally:
         await asyncio.to_thread(shutil.rmtree, beside, True)
 

@@ -36,6 +36,8 @@ class Grant:
 def take(machine_id: str) -> Grant | None:
     """The lease, or None while somebody holds it (whose bell is then left rung)."""
     now = timezone.now()
+    if Lease.objects.filter(machine_id=machine_id, expires_at__gt=now).update(rung=True):
+        return None  # in one statement: whoever holds it is about to write
     with transaction.atomic():
         Lease.objects.get_or_create(machine_id=machine_id)
         row = Lease.objects.select_for_update().get(machine_id=machine_id)
@@ -51,10 +53,9 @@ def take(machine_id: str) -> Grant | None:
 
 def hold(grant: Grant) -> None:
     """Within the caller's transaction: locks the lease and extends it. Raises LeaseLost."""
-    row = Lease.objects.select_for_update().filter(machine_id=grant.machine_id, fence=grant.fence).first()
-    if row is None or row.expires_at is None:
+    ours = Lease.objects.filter(machine_id=grant.machine_id, fence=grant.fence, expires_at__isnull=False)
+    if not ours.update(expires_at=timezone.now() + LIFETIME):
         raise LeaseLost(grant.machine_id)
-    Lease.objects.filter(pk=row.pk).update(expires_at=timezone.now() + LIFETIME)
 
 
 def release(grant: Grant) -> bool:

@@ -128,16 +128,27 @@ def _open(plan: Plan, ctx: Context) -> PlanRun:
     run = PlanRun.objects.filter(machine_id=ctx.machine_id, state__in=OPEN).first()
     if run is not None and _is_the_same(run, plan, ctx):
         return _noticing_a_crash(plan, run, ctx)
+    begins = _begins_with(plan, ctx)
     with transaction.atomic():
         hold(ctx.grant)
-        PlanRun.objects.filter(machine_id=ctx.machine_id, state__in=OPEN).update(
-            state=RunState.SUPERSEDED, ended_at=timezone.now())
         now = timezone.now()
+        PlanRun.objects.filter(machine_id=ctx.machine_id, state__in=OPEN).update(
+            state=RunState.SUPERSEDED, ended_at=now)
         run = PlanRun.objects.create(
             machine_id=ctx.machine_id, plan=plan.name, subject=ctx.subject.key, generation=ctx.spec.generation,
             deadline_at=None if plan.deadline_s is None else now + timedelta(seconds=plan.deadline_s))
+        if begins is not None:
+            _note(run, begins, plan.steps[begins], ctx)
     _boundary(ctx, f"{plan.name}:opened")
     return run
+
+
+def _begins_with(plan: Plan, ctx: Context) -> int | None:
+    """The position of the step that comes first, where a look of a moment ago says it: it is noted with its run."""
+    if not ctx.observed:
+        return None
+    first = next((position for position, step in enumerate(plan.steps) if step.needed(ctx)), None)
+    return None if first is None or plan.steps[first].rows_only else first
 
 
 def _is_the_same(run: PlanRun, plan: Plan, ctx: Context) -> bool:
@@ -192,8 +203,8 @@ def _write_down(run: PlanRun, position: int, step: Step, ctx: Context) -> None:
 
 def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, ctx: Context, *, last: bool) -> bool:
     """The last step's end is the plan's: one transaction, so that upstairs looks once."""
-    operation_id = f"r{run.pk}s{position}t{run.tries}"
-    entry = _noted(run, position, step, entry, operation_id, ctx)
+    operation_id = _operation_id(run, position)
+    entry = _noted(run, position, step, entry, ctx)
     _boundary(ctx, f"{step.name}:noted")
     step.act(ctx, operation_id)
     _boundary(ctx, f"{step.name}:acted")
@@ -213,17 +224,25 @@ def _carry_out(run: PlanRun, position: int, step: Step, entry: LedgerEntry | Non
     return True
 
 
-def _noted(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, operation_id: str,
-           ctx: Context) -> LedgerEntry:
-    if entry is not None and entry.operation_id == operation_id:
+def _operation_id(run: PlanRun, position: int) -> str:
+    return f"r{run.pk}s{position}t{run.tries}"
+
+
+def _noted(run: PlanRun, position: int, step: Step, entry: LedgerEntry | None, ctx: Context) -> LedgerEntry:
+    if entry is not None and entry.operation_id == _operation_id(run, position):
         return entry
     with transaction.atomic():
         hold(ctx.grant)
-        step.claim(ctx)
-        return LedgerEntry.objects.update_or_create(
-            run=run, position=position,
-            defaults={"step": step.name, "state": EntryState.ACTING, "operation_id": operation_id,
-                      "fence": ctx.grant.fence})[0]
+        return _note(run, position, step, ctx)
+
+
+def _note(run: PlanRun, position: int, step: Step, ctx: Context) -> LedgerEntry:
+    """Within the caller's transaction."""
+    step.claim(ctx)
+    return LedgerEntry.objects.update_or_create(
+        run=run, position=position,
+        defaults={"step": step.name, "state": EntryState.ACTING, "operation_id": _operation_id(run, position),
+                  "fence": ctx.grant.fence})[0]
 
 
 def _note_stage(run: PlanRun, ctx: Context) -> None:

@@ -86,7 +86,8 @@ async def text(hostd: Hostd, machine_id: str, command: str, user: str = "user") 
 
 
 async def counted(hostd: Hostd, machine_id: str) -> int:
-    return int(await text(hostd, machine_id, "until [ -s counter ]; do sleep 0.1; done; cat counter"))
+    """Looked at again where it is being written."""
+    return int(await text(hostd, machine_id, 'until [ "$n" ]; do sleep 0.1; n=$(cat counter || :); done; echo "$n"'))
 
 
 async def lines_of(hostd: Hostd, machine_id: str, exec_id: str) -> list[int]:

@@ -8,6 +8,7 @@ begins with `foreign` was captured on another kind of host.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,10 +31,11 @@ class SleepyMachine(fake.FakeMachine):
         (into / "memory").write_text(WHOLE)
         return replace(taken, memory_bytes=MEMORY_BYTES, fingerprint="sleepy")
 
-    async def park(self, into: Path, commit: Commit) -> Capture:
-        taken = await self.capture(into)
-        await commit()
-        await self.kill()
+    async def park(self, into: Path, commit: Commit, still: Still | None = None) -> Capture:
+        async with still or contextlib.nullcontext():
+            taken = await self.capture(into)
+            await commit()
+            await self.kill()
         return taken
 
 

@@ -17,7 +17,7 @@ from workspaces.api import queries, shapes
 from workspaces.api.auditing import note
 from workspaces.api.auth import actor_of
 from workspaces.api.errors import Problem
-from workspaces.api.idempotency import once
+from workspaces.api.idempotency import Shown, once
 from workspaces.api.schema import IDEMPOTENT, LIST, WAIT, query_parameter
 from workspaces.api.serializers import (
     CheckpointIn,
@@ -118,7 +118,7 @@ class Restore(APIView):
 
         safe = form.validated_data.get("safety", True)
 
-        def work() -> tuple[int, str, Response]:
+        def work() -> tuple[int, str, Shown]:
             if approvals.waits(actor, found.workspace, "restore"):
                 asked = approvals.ask(actor, found.workspace, "restore", {"checkpoint": found.pk, "safety": safe},
                                       shown={"checkpoint": found.pk, "name": found.name, "safety": safe})
@@ -126,8 +126,8 @@ class Restore(APIView):
                 shown = _waits(actor, asked, request)
                 return 202, f"{WAITS}{asked.pk}", Response(shown, status=202)
             row, safety = restores.restore(actor, found, safety=safe)
-            shown = {**shapes.workspace(row, actor, request), "safety_checkpoint": safety or None}
-            return 202, row.pk + safety, Response(shown, status=202)
+            return 202, row.pk + safety, lambda: Response(
+                {**shapes.workspace(row, actor, request), "safety_checkpoint": safety or None}, status=202)
 
         return once(request, work, lambda ids: _restored_again(actor, ids, request))
 

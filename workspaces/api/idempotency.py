@@ -26,13 +26,18 @@ LIFETIME = timedelta(hours=24)
 MAX_KEY = 255
 
 
-def once(request: Request, work: Callable[[], tuple[int, str, Response]],
+#: The answer, or what makes it once the change is committed: nobody's write waits for it to be put into words.
+Shown = Response | Callable[[], Response]
+
+
+def once(request: Request, work: Callable[[], tuple[int, str, Shown]],
          again: Callable[[str], dict[str, Any]]) -> Response:
     """`work` makes the change and says (status, object id, answer); `again` shows that object later."""
     key = _key_of(request)
     if key is None:
         with transaction.atomic():
-            return work()[2]
+            _status, _object_id, answer = work()
+        return _said(answer)
     fingerprint = _fingerprint(request)
     with transaction.atomic():
         earlier = _claim(actor_of(request).person, key, fingerprint)
@@ -41,7 +46,11 @@ def once(request: Request, work: Callable[[], tuple[int, str, Response]],
                             headers={"Idempotency-Replayed": "true"})
         earlier.status, earlier.object_id, answer = work()
         earlier.save(update_fields=["status", "object_id"])
-    return answer
+    return _said(answer)
+
+
+def _said(answer: Shown) -> Response:
+    return answer if isinstance(answer, Response) else answer()
 
 
 def _key_of(request: Request) -> str | None:

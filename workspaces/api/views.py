@@ -22,7 +22,7 @@ from workspaces.api import listing, queries, shapes
 from workspaces.api.auditing import note
 from workspaces.api.auth import actor_of
 from workspaces.api.errors import Problem
-from workspaces.api.idempotency import once
+from workspaces.api.idempotency import Shown, once
 from workspaces.api.schema import IDEMPOTENT, LIST, PURGE, WAIT, WORKSPACE_FILTERS, query_parameter
 from workspaces.api.serializers import DeletedOut, Empty, EventOut, WorkspaceCreate, WorkspaceOut, WorkspacePatch
 from workspaces.models import Checkpoint, Event, Workspace
@@ -118,11 +118,11 @@ class Command(APIView):
         row = selectors.workspace_for(actor, workspace_id, needs=self.needs, metadata=True)
         Empty(data=request.data or {}).is_valid(raise_exception=True)
 
-        def work() -> tuple[int, str, Response]:
+        def work() -> tuple[int, str, Shown]:
             changed, answer = type(self).deed(actor, row)
             there = answer is Answer.ALREADY and REACHED[self.verb] in (None, changed.state)
             status = 200 if there else 202
-            return status, changed.pk, Response(shapes.workspace(changed, actor, request), status=status)
+            return status, changed.pk, lambda: Response(shapes.workspace(changed, actor, request), status=status)
 
         return once(request, work, lambda pk: _show_again(request, pk))
 

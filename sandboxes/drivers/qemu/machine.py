@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -189,14 +189,15 @@ class QemuMachine:
     async def capture(self, into: Path, *, memory: bool = True, still: Still | None = None) -> Capture:
         return await self._capture(into, memory=memory, still=still)
 
-    async def park(self, into: Path, commit: Commit) -> Capture:
-        capture = await self._capture(into, memory=True, go_on=False)
-        try:
-            await commit()
-        except BaseException:
-            await self.qmp.execute("cont")
-            raise
-        await self.quit()
+    async def park(self, into: Path, commit: Commit, still: Still | None = None) -> Capture:
+        async with _begun(still or contextlib.nullcontext()) as entered:
+            capture = await self._capture(into, memory=True, still=entered, go_on=False)
+            try:
+                await commit()
+            except BaseException:
+                await self.qmp.execute("cont")
+                raise
+            await self.quit()
         return capture
 
     async def _capture(self, into: Path, *, memory: bool, still: Still | None = None, go_on: bool = True) -> Capture:
@@ -350,6 +351,24 @@ class QemuMachine:
         status = (await self.qmp.execute("query-status"))["status"]
         if status == "paused":
             await self.qmp.execute("cont")
+
+
+@contextlib.asynccontextmanager
+async def _begun(context: Still) -> AsyncIterator[Still]:
+    """Enters a context meanwhile; who enters what is yielded waits until that one is entered. It is left at the end of
+    the block."""
+    async with contextlib.AsyncExitStack() as stack:
+        entering = asyncio.ensure_future(stack.enter_async_context(context))
+
+        @contextlib.asynccontextmanager
+        async def entered() -> AsyncIterator[None]:
+            await entering
+            yield
+
+        try:
+            yield entered()
+        finally:
+            await asyncio.gather(entering, return_exceptions=True)
 
 
 def _node_of(head: str) -> str:
