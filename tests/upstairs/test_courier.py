@@ -66,6 +66,9 @@ def test_a_machines_fact_rings_the_bell_and_a_gap_rings_all(host: Host, ann: Use
         Sandbox.objects.create(machine_id=workspace.pk, host=host)
     courier.take_in(host, {"facts": [fact(1, one, "machine.died", reason="killed")], "next": 1})
     assert bell == [one.pk]
+    asked_for = [fact(number, two, kind) for number, kind in enumerate(sorted(courier.AWAITED), start=2)]
+    courier.take_in(host, {"facts": asked_for, "next": 1 + len(asked_for)})
+    assert bell == [one.pk], "whoever asked for it waits for it already"
     courier.take_in(host, {"facts": [], "next": 900, "gap": True})
     assert set(bell[1:]) == {one.pk, two.pk} and Host.objects.get().feed_seq == 900
 
