@@ -80,8 +80,8 @@ async def _adopt_one(machines: Machines, machine: Machine, gone_because: str) ->
     if body is not None:
         if machine.phase is not Phase.RUNNING:
             await machines.registry.set_phase(machine, Phase.RUNNING, epoch=body.epoch, memory_since=body.memory_since)
-        watch.put(machines, machine, body)
         await _keep_room(machines, machine)
+        watch.put(machines, machine, body)
     elif machine.phase is Phase.RUNNING:
         await watch.died(machines, machine, gone_because)
     elif machine.phase in (Phase.STARTING, Phase.STOPPING, Phase.PARKED):
