@@ -26,6 +26,8 @@ from ops.instance import ROOT, Instance, from_environment
 from ops.say import SetupFailed, line
 
 PYTHON = sys.executable
+#: All that drives a browser, and nothing else.
+BROWSER = "tests/browser"
 TYPED = ["ops", "sandboxes", "workspaces", "manage.py", "clients/python/berth_client"]
 
 
@@ -114,8 +116,8 @@ def pytest_in_two(instance: Instance, arguments: list[str]) -> int:
     workers = str(max(2, min(4, (os.cpu_count() or 1) + 1)))
     said = instance.data / "browser.log"
     with ThreadPoolExecutor(1) as beside, said.open("wb") as output:
-        browser = beside.submit(pytest, instance, [*arguments, "-m", "browser", f"--junitxml={reports[1]}"], output)
-        code = pytest(instance, [*arguments, "-m", "not browser", "-n", workers, "--dist", "loadfile",
+        browser = beside.submit(pytest, instance, [*arguments, BROWSER, f"--junitxml={reports[1]}"], output)
+        code = pytest(instance, [*arguments, f"--ignore={BROWSER}", "-n", workers, "--dist", "loadfile",
                                  "--no-loadscope-reorder", f"--junitxml={reports[0]}"])
         code = browser.result() or code
     line(said.read_text(errors="replace"))

@@ -86,7 +86,7 @@ def _hammer(operation: Any, secret: str, there: dict[str, str]) -> set[int]:
     """Generated cases of one operation; half of them with ids that are there. The statuses that were answered."""
     seen, statuses = iter(range(10**6)), set()
 
-    @settings(max_examples=12, deadline=None, database=None, derandomize=True,
+    @settings(max_examples=8, deadline=None, database=None, derandomize=True,
               phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
     @given(case=strategy_of(operation))
     def one(case: Any) -> None:
