@@ -114,7 +114,7 @@ async def test_a_process_that_ends_by_itself_after_a_signal_says_how(guest: Gues
 
 async def test_a_signal_reaches_the_process_group_or_the_whole_tree(guest: Guest):
     inner = "trap \"echo inner; exit\" USR1; echo up; while :; do sleep 0.05; done"
-    text = f"setsid sh -c '{inner}' & trap : USR1; wait; wait"
+    text = f"trap : USR1; setsid sh -c '{inner}' & wait; wait"  # before the inner one can say that it is up
     exec_id = await guest.start(text)
     stream = await guest.output(exec_id)
     await stream.__anext__()

@@ -116,7 +116,8 @@ async def test_swapping_a_link_while_calls_run_never_wins(guest: Guest):
         except FileError as error:
             seen.add(error.code)
     await guest.link.request("exec.kill", {"exec_id": exec_id})
-    assert seen <= {b"fair", "permission_denied", "file_not_found"}
+    # A link that was put there between two looks is a link, not a file, and is left alone under that name.
+    assert seen <= {b"fair", "permission_denied", "file_not_found", "not_a_regular_file"}
     assert (await guest.run("cat /tmp/roots/inner", user="root")).stdout == b"secret\n"
 
 

@@ -48,7 +48,8 @@ class Qmp:
                     raw.connect(name)
                 kept = raw.dup()
                 await client.connect(raw)
-        except (OSError, TimeoutError, QMPError) as error:
+        except (OSError, TimeoutError, QMPError, AssertionError) as error:
+            # The library asserts that a session it has just begun still stands: QEMU may end in that very moment.
             raw.close()
             with contextlib.suppress(Exception):
                 await client.disconnect()
