@@ -112,7 +112,7 @@ def program(instance: Instance, *argv: str, cwd: Path = ROOT) -> None:
 def pytest_in_two(instance: Instance, arguments: list[str]) -> int:
     """Both runs always happen; the last line counts what both executed."""
     reports = [instance.data / "side-by-side.xml", instance.data / "browser.xml"]
-    # One more than there are processors took longer: emulated machines of three workers and a browser stand in each other's way.
+    # More than there are processors takes longer: emulated machines stand in each other's way.
     workers = str(max(2, min(4, os.cpu_count() or 1)))
     said = instance.data / "browser.log"
     with ThreadPoolExecutor(1) as beside, said.open("wb") as output:
