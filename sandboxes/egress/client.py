@@ -1,4 +1,4 @@
-"""hostd's end of the connection to egressd. Called by `host/network.py`; it knows sockets and documents, no machine.
+"""hostd's end of the connection to egressd. Called by `host/wayout.py`; it knows sockets and documents, no machine.
 
 It keeps what egressd shall serve and tells it all of that whenever a connection begins: egressd may be restarted at
 any time, and so may hostd. A machine's sockets are opened anew only where egressd does not hold them already.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import Any
 
@@ -96,8 +96,7 @@ class Document:
         return {"revision": self.revision, "policy": self.policy.as_json(),
                 "bound": self.bound.as_json() if self.bound else None,
                 "private_allowed": [str(network) for network in self.private_allowed],
-                "limits": {"connections": self.limits.connections, "bytes_per_s": self.limits.bytes_per_s,
-                           "dns_per_s": self.limits.dns_per_s}}
+                "limits": asdict(self.limits)}
 
 
 def parse_document(raw: object) -> Document:

@@ -104,18 +104,23 @@ def _covered(networks: Iterable[IPv4Network], address: IPv4Address) -> bool:
 
 def _resolves(policy: Policy, name: str) -> Verdict:
     if policy.mode != "rules":
-        return Verdict(policy.mode == "allow-all", "mode", "" if policy.mode == "allow-all" else "mode")
+        return _by_mode(policy)
     for at, rule in enumerate(policy.rules):
         if rule.domain and covers_name(rule.domain, name):
             return Verdict(True, f"rules[{at}]")
     return Verdict(False, "rules", "no_rule")
 
 
+def _by_mode(policy: Policy) -> Verdict:
+    allowed = policy.mode == "allow-all"
+    return Verdict(allowed, "mode", "" if allowed else "mode")
+
+
 def _by(policy: Policy, name: str | None, address: IPv4Address | None, port: int, method: str | None,
         path: str | None) -> Verdict:
     """One policy's word. A rule for whole connections comes before one that must see requests."""
     if policy.mode != "rules":
-        return Verdict(policy.mode == "allow-all", "mode", "" if policy.mode == "allow-all" else "mode")
+        return _by_mode(policy)
     there = [(at, rule) for at, rule in enumerate(policy.rules) if _is_there(rule, name, address)]
     if not there:
         return Verdict(False, "rules", "no_rule")

@@ -74,9 +74,7 @@ async def _capture_running(machines: Machines, machine: Machine, step: Step, bes
 
     @contextlib.asynccontextmanager
     async def still() -> AsyncIterator[None]:
-        step("quiesce")
-        async with quiet.at_rest(body, step.operation.grace_s, rest):
-            step("capture")
+        async with quiet.at_rest(body, step, rest):
             execs.extend(machines.execs(machine.machine_id).captured() if memory else [])
             yield
 

@@ -1,5 +1,5 @@
-"""One machine's log of connections: rows with numbers, on disk, bounded to two files. Called by `network.py` (writes a
-batch, answers a page); calls the file system only. Blocking: called in a thread.
+"""One machine's log of connections: rows with numbers, on disk, bounded to two files. Called by `wayout.py` (writes a
+batch) and `networks_http.py` (answers a page); calls the file system only. Blocking: called in a thread.
 
     current.jsonl ──4 MiB──▶ former.jsonl ──▶ gone          {"seq", "at", "name", …} or {"dropped": n}
 """

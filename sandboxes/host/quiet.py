@@ -15,6 +15,7 @@ from sandboxes.errors import SandboxError
 from sandboxes.guest.link import GuestLink
 from sandboxes.host import log
 from sandboxes.host.body import Body
+from sandboxes.host.step import Step
 
 #: The agent thaws by itself after this long of its own time, should nobody tell it to.
 MOST_FROZEN_S = 60.0
@@ -38,7 +39,10 @@ class Rest:
 
 
 @contextlib.asynccontextmanager
-async def at_rest(body: Body, deadline_s: float, rest: Rest) -> AsyncIterator[Rest]:
+async def at_rest(body: Body, step: Step, rest: Rest) -> AsyncIterator[None]:
+    """Two stages of an operation: it comes to rest, and is captured."""
+    step("quiesce")
+    deadline_s = step.operation.grace_s
     rest.since = time.monotonic()
     link: GuestLink | None = None
     try:
@@ -49,7 +53,8 @@ async def at_rest(body: Body, deadline_s: float, rest: Rest) -> AsyncIterator[Re
             rest.consistency = "clean"
         except SandboxError as error:
             log.failure("capture.not_quiesced", error, machine_id=body.machine_id)
-        yield rest
+        step("capture")
+        yield
     finally:
         if link is not None and not rest.ended:
             await thaw(link, body.machine_id)

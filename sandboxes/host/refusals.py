@@ -1,5 +1,5 @@
 """Which refused connections become facts on the feed, and when: at most one a second a machine, and of the same
-destination and reason one in a minute, with how many there were. Pure; `network.py` gives it a clock.
+destination and reason one in a minute, with how many there were. Pure; `wayout.py` gives it a clock.
 """
 
 from __future__ import annotations
@@ -34,15 +34,11 @@ class Refusals:
 
     def due(self, now: float) -> dict[str, Any] | None:
         """The fact that may be told now, if any."""
-        self._told_at = {key: at for key, at in self._told_at.items() if now - at < SAME_S}
-        if now - self._last_at < APART_S:
+        if not self._waiting or now - self._last_at < APART_S:
             return None
+        self._told_at = {key: at for key, at in self._told_at.items() if now - at < SAME_S}
         key = next((key for key in self._waiting if key not in self._told_at), None)
         if key is None:
             return None
         self._told_at[key] = self._last_at = now
         return {**key._asdict(), "count": self._waiting.pop(key)}
-
-    @property
-    def idle(self) -> bool:
-        return not self._waiting

@@ -6,9 +6,7 @@ Called by `operations.py`; calls the driver, `points.py` and `quiet.py`. `wake.p
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
-from collections.abc import AsyncIterator
 from typing import Any
 
 from sandboxes.drivers.base import DEEPEST, Still
@@ -63,15 +61,7 @@ async def park(machines: Machines, machine: Machine, step: Step) -> Json | None:
 async def _park_and_end(machines: Machines, machine: Machine, body: Body, step: Step,
                         parked: asyncio.Future[Json]) -> None:
     rest = quiet.Rest()
-
-    @contextlib.asynccontextmanager
-    async def still() -> AsyncIterator[None]:
-        step("quiesce")
-        async with quiet.at_rest(body, step.operation.grace_s, rest):
-            step("capture")
-            yield
-
-    await _park(machines, machine, body, rest, still(), parked)
+    await _park(machines, machine, body, rest, quiet.at_rest(body, step, rest), parked)
     await watch.ended(machines, machine.machine_id)
     await machines.driver.release(machines.home(machine.machine_id))
 

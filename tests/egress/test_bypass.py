@@ -11,7 +11,8 @@ import struct
 
 import pytest
 
-from tests.egress.town import METADATA, NEIGHBOUR, ORIGIN, WORLD, Machine, Town, run, until
+from tests.egress.town import METADATA, NEIGHBOUR, ORIGIN, WORLD, Machine, Town, run
+from tests.stack import until
 
 GUEST, GATEWAY = "10.77.0.2", "10.77.0.1"
 

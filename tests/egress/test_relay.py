@@ -14,7 +14,8 @@ import dns.rcode
 import pytest
 
 from tests.egress.hellos import ECH, hello, records
-from tests.egress.town import ORIGIN, OTHER, THIRD, Machine, Town, until
+from tests.egress.town import ORIGIN, OTHER, THIRD, Machine, Town
+from tests.stack import until
 
 A = {"domain": "a.test"}
 ALERT = b"\x15\x03\x03\x00\x02\x02\x31"

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, TypeVar
 from sandboxes.egress.client import EgressClient, Served
 from sandboxes.linux import doors, netns
 from tests.egress import servers
+from tests.stack import until
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,14 +59,6 @@ def inside(namespace: str, work: Callable[[], T]) -> T:
     if error is not None:
         raise error
     return result
-
-
-def until(true: Callable[[], T], what: str, deadline_s: float = DEADLINE_S) -> T:
-    end = time.monotonic() + deadline_s
-    while not (value := true()):
-        assert time.monotonic() < end, f"never happened: {what}"
-        time.sleep(0.01)
-    return value
 
 
 def _words(process: Path) -> bytes:

@@ -270,6 +270,10 @@ def next_url(exchange: Exchange, gate: Gate, cursor: str | None) -> str | None:
     if cursor is None:
         return None
     kept = [pair for pair in exchange.query_string.split("&") if pair and not pair.startswith("cursor=")]
-    query = "&".join([*kept, f"cursor={cursor}"])
+    return same_url(exchange, gate, "&".join([*kept, f"cursor={cursor}"]))
+
+
+def same_url(exchange: Exchange, gate: Gate, query: str) -> str:
+    """What was asked, as the client asked it, with another query."""
     host = exchange.header(b"host") or "localhost"
     return f"{gate.access.client(exchange)[1]}://{host}{exchange.path}?{query}"

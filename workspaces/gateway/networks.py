@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from workspaces.gateway.exchange import Exchange
-from workspaces.gateway.execs import as_actor
+from workspaces.gateway.execs import as_actor, same_url
 from workspaces.gateway.gate import Gate
 from workspaces.gateway.hostd import Call
 
@@ -26,10 +26,5 @@ async def log(gate: Gate, exchange: Exchange, workspace_id: str) -> None:
     status, said = await gate.hostd.json(call)
     rows: list[dict[str, Any]] = said.get("results", [])
     full = "after" in asked and len(rows) >= int(asked["limit"])
-    following = _url(gate, exchange, {**asked, "after": str(rows[-1]["seq"])}) if full else None
+    following = same_url(exchange, gate, urlencode({**asked, "after": str(rows[-1]["seq"])})) if full else None
     await exchange.json(status, {"results": rows, "next": following, "dropped": said.get("dropped", 0)})
-
-
-def _url(gate: Gate, exchange: Exchange, query: dict[str, str]) -> str:
-    host = exchange.header(b"host") or "localhost"
-    return f"{gate.access.client(exchange)[1]}://{host}{exchange.path}?{urlencode(query)}"

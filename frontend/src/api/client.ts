@@ -77,8 +77,8 @@ function toSignIn(): void {
   location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 
-/** For what the page reads by itself: it wakes nobody and keeps nobody awake. */
-export const onlyLooking: Record<string, string> = { "Berth-Wake": "never" };
+/** For a request: what the page reads by itself wakes nobody and keeps nobody awake. */
+export const lookingOnly = (byItself: boolean): { headers?: Record<string, string> } => (byItself ? { headers: { "Berth-Wake": "never" } } : {});
 
 /** A page link may name another host when a proxy stands between; the path is what counts. */
 export function pathOnly(url: string): string {

@@ -3,7 +3,7 @@
  */
 
 import type { FileEntry } from "../state/types";
-import { ask, askJson, onlyLooking, pathOnly } from "./client";
+import { ask, askJson, lookingOnly, pathOnly } from "./client";
 import { decodePath, encodePath } from "./path";
 import { Problem } from "./problem";
 
@@ -22,7 +22,7 @@ export async function listFolder(workspace: string, path: string, source: Source
   const entries: FileEntry[] = [];
   let next: string | null = `${files(workspace, source)}?path=${encodePath(path)}&limit=200`;
   while (next && entries.length < shownEntries) {
-    const page: Listing = await askJson(next, byItself ? { headers: onlyLooking } : {});
+    const page: Listing = await askJson(next, lookingOnly(byItself));
     entries.push(...page.entries.map((entry) => ({ ...entry, path: exactPath(entry) })));
     next = page.next ? pathOnly(page.next) : null;
   }
@@ -38,7 +38,7 @@ export interface FileStart { bytes: Uint8Array<ArrayBuffer>; etag: string; size:
 /** The first bytes of a file, up to `most`; `whole` when that is all of it. Of a large file no more is fetched. */
 export async function readStart(workspace: string, path: string, most: number, source: Source, byItself = false): Promise<FileStart> {
   const stop = new AbortController();
-  const response = await ask(contentUrl(workspace, path, source), { signal: stop.signal, ...(byItself ? { headers: onlyLooking } : {}) });
+  const response = await ask(contentUrl(workspace, path, source), { signal: stop.signal, ...lookingOnly(byItself) });
   const bytes = await firstBytes(response, most, () => stop.abort());
   const size = Math.max(bytes.length, Number(response.headers.get("Content-Length") ?? "0"));
   return { bytes, etag: response.headers.get("ETag") ?? "", size, whole: size <= bytes.length };
@@ -62,7 +62,7 @@ async function firstBytes(response: Response, most: number, stop: () => void): P
 }
 
 export async function currentEtag(workspace: string, path: string, byItself = false): Promise<string> {
-  const response = await ask(contentUrl(workspace, path), { method: "HEAD", ...(byItself ? { headers: onlyLooking } : {}) });
+  const response = await ask(contentUrl(workspace, path), { method: "HEAD", ...lookingOnly(byItself) });
   return response.headers.get("ETag") ?? "";
 }
 

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 REPEATS_S = 10.0
@@ -87,7 +88,7 @@ class Journal:
         """The eldest rows, when none are on their way."""
         if self._sent:
             return []
-        rows = list(self._kept)[:BATCH] if len(self._kept) > BATCH else list(self._kept)
+        rows = list(islice(self._kept, BATCH))
         self._sent = len(rows)
         return rows
 

@@ -76,13 +76,16 @@ class Judge:
             return Passage(self.address, self.port, self._told_name(), whole.rule, requests=whole.per_request)
         if whole.reason in ("mode", "private", "own_address"):
             raise Refusal(whole.reason, whole.rule, self._told_name())
-        claim = await self.claim(SPEAKS_WITHIN_S if self.port in (TLS_PORT, HTTP_PORT) else SILENT_AFTER_S)
+        claim = await self._first_claim()
         try:
             return await self.by_claim(claim)
         except Refusal as refusal:
             if refusal.reason not in ("no_rule", "name_not_resolved"):
                 raise
             return await self._asked(refusal)
+
+    async def _first_claim(self) -> Claim:
+        return await self.claim(SPEAKS_WITHIN_S if self.port in (TLS_PORT, HTTP_PORT) else SILENT_AFTER_S)
 
     async def claim(self, patience_s: float) -> Claim:
         """What its first bytes say; SILENT when none come in time. Who has begun has a while to end. Raises Refusal
@@ -157,7 +160,7 @@ class Judge:
 
     async def _to_meant(self, name: str) -> Passage:
         """The address was pretended. Its name is asked about, then resolved."""
-        claim = await self.claim(SPEAKS_WITHIN_S if self.port in (TLS_PORT, HTTP_PORT) else SILENT_AFTER_S)
+        claim = await self._first_claim()
         if claim.hides_a_name:
             raise Refusal("ech", name=name, kind=claim.kind)
         if claim.kind in ("tls", "http") and claim.names != {name}:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sandboxes.egress.daemon import heads
 from sandboxes.egress.daemon.judging import EVER_S, HTTP_PORT, TLS_PORT, Judge, Passage, Refusal
-from sandboxes.egress.daemon.side import Side
+from sandboxes.egress.daemon.side import Side, will_reset
 from sandboxes.egress.policy import decide
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def begin(machine: Machine, connection: socket.socket) -> None:
         return
     if len(machine.relays) >= machine.document.limits.connections:
         machine.note("", address, port, "tcp", "refused", "limits", "limit_connections")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        will_reset(connection)
         connection.close()
         return
     relay = Relay(machine, address, port)

@@ -135,7 +135,7 @@ class Side(asyncio.Protocol):
         connection = self.transport.get_extra_info("socket")
         if connection is not None:
             with contextlib.suppress(OSError):
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                will_reset(connection)
         self.transport.abort()
 
     def _wait_because(self, reason: str) -> None:
@@ -148,3 +148,8 @@ class Side(asyncio.Protocol):
         self._reasons_to_wait.discard(reason)
         if was_waiting and not self._reasons_to_wait and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
+
+
+def will_reset(connection: socket.socket) -> None:
+    """Its close tells the other end that it did not end well."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

@@ -1,5 +1,5 @@
-"""Asks the world for the addresses of a name. Called by `questions` (for a machine) and by `relay` (an address whose
-time is over). dnspython speaks the protocol, over sockets of the host's. It judges nothing.
+"""Asks the world for the addresses of a name. Called by `questions` (for a machine) and by `judging` (an address
+whose time is over). dnspython speaks the protocol, over sockets of the host's. It judges nothing.
 """
 
 from __future__ import annotations
